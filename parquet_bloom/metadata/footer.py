@@ -25,6 +25,7 @@ TAIL_BYTES = 8  # footer length and magic
 PHYSICAL_TYPES = ("BOOLEAN", "INT32", "INT64", "INT96", "FLOAT", "DOUBLE", "BYTE_ARRAY", "FIXED_LEN_BYTE_ARRAY")
 REQUIRED, _OPTIONAL, REPEATED = 0, 1, 2
 _MAX_SCHEMAS = 64  # cached decoded schemas: the files of a lake have few different ones
+_MAX_ENUM = 2**31 - 1  # Thrift stores enumerations as 32-bit integers
 _UNKNOWN = 11  # of the union LogicalType
 _MAX_DEPTH = 256  # nesting of columns; more than any reader accepts
 _REQUIRED_FIELDS = {2: "schema", 3: "num_rows", 4: "row groups"}
@@ -619,9 +620,9 @@ class Footer:
         return [number for number in declared if type(number) is int] if isinstance(declared, list) else []
 
     def codec(self, record: np.void) -> int | None:
-        """Return the number of the codec that a column chunk is compressed with, given its record."""
+        """Return the number of the codec of a column chunk, given its record; None for one that no codec can have."""
         codec = int(record["codec"])
-        return None if codec < 0 else codec
+        return codec if 0 <= codec <= _MAX_ENUM else None
 
 
 def find_first_pages(records: np.ndarray | np.void) -> np.ndarray:

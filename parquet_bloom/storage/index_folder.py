@@ -22,7 +22,6 @@ from .new_file import Rewrite
 from .objects.location import ListedObject, ObjectLocation
 from .objects.object_listing import make_listed_object
 from .objects.object_source import to_nanoseconds
-from .objects.store_client import Listed
 from .objects.store_errors import is_missing, translate_errors
 from .open_storage import create, open_source
 from .paths import as_arrow_filesystem, find_places, object_location, path_text
@@ -137,7 +136,7 @@ def list_names(location: ObjectLocation) -> dict[str, tuple[int, int, ListedObje
         item["path"][start:]: (
             item["size"],
             to_nanoseconds(item["last_modified"]),
-            make_listed_object(location, Listed(item["path"], item["size"], item["e_tag"])),
+            make_listed_object(location, item["path"], item["size"], item["e_tag"]),
         )
         for item in listed
         if item["path"][start:]

@@ -24,7 +24,7 @@ from ..file_names import (
 )
 from .location import ListedObject, ObjectLocation, RequestCount
 from .object_source import ObjectSource
-from .store_client import LIST_PAGE, Listed
+from .request_limits import LIST_PAGE
 from .store_errors import is_missing, translate_errors
 
 REMEMBERED = 60.0
@@ -219,7 +219,7 @@ def _list_below(
         tables = dict(find_tables(item.key for item in items))
         folders = {item.key[:end] for item in items for end in _slashes(item.key)} | {folder}
         listed = [
-            make_listed_object(location, item) for item in items if not _is_folder_marker(item.key, item.size, folders)
+            make_listed_object(location, *item) for item in items if not _is_folder_marker(item.key, item.size, folders)
         ]
         table = next(above)
     requests.number += table_requests.number
@@ -234,10 +234,10 @@ def _list_all(location: ObjectLocation, folder: str, requests: RequestCount) -> 
     return items
 
 
-def make_listed_object(location: ObjectLocation, item: Listed) -> ListedObject:
+def make_listed_object(location: ObjectLocation, key: str, size: int, e_tag: str | None) -> ListedObject:
     """Return the description of an object in a listing, with its etag if reads return the same one."""
-    has_etag = location.kind in _SAME_ETAG and item.e_tag is not None and item.e_tag.startswith('"')
-    return ListedObject(location.at(item.key), item.size, item.e_tag if has_etag else None)
+    has_etag = location.kind in _SAME_ETAG and e_tag is not None and e_tag.startswith('"')
+    return ListedObject(location.at(key), size, e_tag if has_etag else None)
 
 
 def _is_folder_marker(key: str, size: int, folders: set[str]) -> bool:

@@ -7,6 +7,8 @@ import re
 from datetime import timedelta
 from typing import Any, NamedTuple
 
+LIST_PAGE = 1000  # keys in one response to a listing
+
 _UNITS = {
     **dict.fromkeys(("ms", "msec", "millis"), 1e-3),
     **dict.fromkeys(("s", "sec", "secs", "second", "seconds", ""), 1.0),

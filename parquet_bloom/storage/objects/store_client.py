@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 from ...util.lazy import late_module
 from ...util.threads import wait_for_result
 from ..byte_ranges import GAP_BYTES
-from .request_limits import RequestLimits
+from .request_limits import LIST_PAGE, RequestLimits
 from .store_errors import NoAnswerError, is_busy, is_transient
 
 if TYPE_CHECKING:
@@ -118,7 +118,6 @@ def _is_delivering(frame: FrameType | None) -> bool:
 PARALLEL_REQUESTS = 64
 """Concurrent requests to one store, as long as it does not report that they are too many."""
 
-LIST_PAGE = 1000  # keys in one response
 _REPEATED_KEYS = 100  # keys that a repeated listing asks for again: more than one, since a key may be deleted meanwhile
 
 _MAX_GAP = 128 * 1024

@@ -18,7 +18,8 @@ from parquet_bloom import errors, storage
 from parquet_bloom.storage.objects import object_listing, store_client
 from parquet_bloom.storage.objects.location import ObjectStores
 from parquet_bloom.storage.objects.object_source import ObjectSource
-from parquet_bloom.storage.objects.store_client import LIST_PAGE, PARALLEL_REQUESTS
+from parquet_bloom.storage.objects.request_limits import LIST_PAGE
+from parquet_bloom.storage.objects.store_client import PARALLEL_REQUESTS
 
 LOGIN = b"<html><head><title>Sign in</title></head><body><p>Sign in to this network</p></body></html>"
 
