@@ -8,7 +8,6 @@ import pytest
 import xxhash
 from hypothesis import given
 from hypothesis import strategies as st
-from support.cases import each_case
 
 from parquet_bloom.core.index.postings import (
     HOT,
@@ -124,8 +123,8 @@ SHAPES = [
 ]
 
 
-@each_case("bits", SHAPES)
-@each_case("count", [0, 1, 7, 3000])
+@pytest.mark.parametrize("bits", SHAPES)
+@pytest.mark.parametrize("count", [0, 1, 7, 3000])
 def test_blocks_are_byte_for_byte_those_of_the_twin_and_every_key_is_found(bits, count):
     num_units = min(2 ** bits[3] - 1, 2 ** (64 - bits[0]))
     keys = random_keys(bits, count, num_units)
@@ -175,8 +174,8 @@ def test_the_extremes_of_hashes_and_units():
         assert (units.tolist(), hot, status) == ([0, 1, last], None, 0)
 
 
-@each_case("length", [HOT - 1, HOT, HOT + 1, 2 * HOT, 254, 255, 256, 510, 511, 700])
-@each_case("threshold", [0, 1, HOT, 255, 10_000])
+@pytest.mark.parametrize("length", [HOT - 1, HOT, HOT + 1, 2 * HOT, 254, 255, 256, 510, 511, 700])
+@pytest.mark.parametrize("threshold", [0, 1, HOT, 255, 10_000])
 def test_runs_at_the_threshold(length, threshold):
     bits = (20, 6, 3, 16)
     runs = [(5, length), (6, 1), (7, length), (2**20 - 1, length), (2**14, length), (2**14 + 1, 2)]

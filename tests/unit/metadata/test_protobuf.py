@@ -6,7 +6,6 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from support.cases import each_case
 from support.writers.orc_files import Field, fields_of, message_of, varint
 from support.writers.protobuf_fields import FIELDS
 
@@ -88,7 +87,7 @@ def test_a_part_of_a_buffer() -> None:
             read(b"abcd", start=start, end=end)
 
 
-@each_case(
+@pytest.mark.parametrize(
     ("message", "problem"),
     [
         (b"\x08", "cut off"),

@@ -9,7 +9,6 @@ import re
 import pyarrow as pa
 import pytest
 from sqlglot.tokens import Tokenizer, TokenType
-from support.cases import each_case
 from support.random_cases.table_predicates import draw_node, find_columns
 from support.tiers import by_tier
 
@@ -78,13 +77,13 @@ def assert_same_or_none(text: str) -> bool:
     return simple is not None
 
 
-@each_case("text", LEAVES)
+@pytest.mark.parametrize("text", LEAVES)
 def test_simple_conditions_are_parsed_without_sqlglot(text):
     assert assert_same_or_none(text)
     assert assert_same_or_none(f"{text} and z = 1 OR {text}\n")
 
 
-@each_case(
+@pytest.mark.parametrize(
     "text",
     [
         "",

@@ -15,7 +15,6 @@ import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from support.cases import each_case
 
 from parquet_bloom.errors import PredicateError
 from parquet_bloom.predicate import parse, parse_sql
@@ -41,7 +40,7 @@ A, B, C = Equal("a", 1), Equal("b", 2), Equal("c", 3)
 BETWEEN = And((Compare("a", ">=", 1), Compare("a", "<=", 2)))
 
 
-@each_case(
+@pytest.mark.parametrize(
     ("text", "node"),
     [
         ("a = 1", A),
@@ -116,7 +115,7 @@ def test_conditions(text, node):
     assert parse(text) == node
 
 
-@each_case(
+@pytest.mark.parametrize(
     ("text", "value"),
     [
         ("0", 0),
@@ -321,7 +320,7 @@ DROP TABLE x|
 """.strip().splitlines()
 
 
-@each_case("line", NOT_SUPPORTED)
+@pytest.mark.parametrize("line", NOT_SUPPORTED)
 def test_the_rest_is_refused_and_named(line):
     text, _, words = line.rpartition("|")
     with pytest.raises(PredicateError) as caught:
@@ -378,7 +377,7 @@ def test_dialects(text, dialect, node):
     assert parse(text, dialect=dialect) == node
 
 
-@each_case(
+@pytest.mark.parametrize(
     ("text", "dialect"),
     [
         (r"a = '\u0041'", "spark"),

@@ -17,7 +17,6 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from support.cases import each_case
 from support.writers.iceberg_tables import PATH_ID, Entry, HandTable, make_blob
 
 from parquet_bloom.errors import ParquetBloomError
@@ -309,7 +308,7 @@ VALUES: list[tuple[Any, pa.DataType, pa.DataType, list[Any], list[Any], list[int
 ]
 
 
-@each_case(("kind", "arrow", "stored", "values", "deleted", "expected"), VALUES)
+@pytest.mark.parametrize(("kind", "arrow", "stored", "values", "deleted", "expected"), VALUES)
 def test_equality_of_every_type(
     tmp_path: Path,
     kind: Any,
