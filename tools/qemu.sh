@@ -110,7 +110,7 @@ primitives=tests/unit/core/test_platforms.py::test_each_primitive_equals_plain_c
 [ $# -gt 0 ] || { set -- tests/unit/core "--deselect=$limit" "--deselect=$primitives" && others=("$@" "--ignore=$kernels"); }
 for path in neon neon_hash base; do
     echo "PARQUET_BLOOM_SIMD=$path"
-    PARQUET_BLOOM_SIMD=$path "$emulated" -m pytest -q -p no:cacheprovider --tier default "$@" </dev/null || status=1
+    PARQUET_BLOOM_SIMD=$path "$emulated" -m pytest -q -p no:cacheprovider -m "not ci and not long" "$@" </dev/null || status=1
     set -- "${others[@]}"
 done
 exit "$status"

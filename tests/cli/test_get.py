@@ -55,7 +55,7 @@ def get(run):
     return call
 
 
-@pytest.mark.smoke
+@pytest.mark.default
 def test_keys_of_each_type_in_their_order(get, lake):
     index = ("--index", "more.index")
     assert get(*index, "--key", "id=2001", "--key", "id=7", "--key", "id=-7", "--key", "id=7") == [2001, 7, 7]

@@ -58,7 +58,7 @@ def locate(run):
     return call
 
 
-@pytest.mark.smoke
+@pytest.mark.default
 def test_keys_of_options_and_of_files(locate, lake):
     index = ("--index", "ids.index")
     assert locate(*index, "--key", "id=2001", "--key", "id=7", "--key", "id=-7", "--key", "id=7") == [7, 2001]

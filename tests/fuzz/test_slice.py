@@ -10,7 +10,7 @@ import pytest
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 
 import harness
-from support import tiers
+from support.scale import scaled
 
 
 def run(target: harness.Target, data: bytes) -> None:
@@ -22,7 +22,7 @@ def run(target: harness.Target, data: bytes) -> None:
             raise
 
 
-def try_some(name: str, times: float, seed: int) -> None:
+def try_some(name: str, count: int, seed: int) -> None:
     target = harness.load(name)
     for data in target.seeds():
         assert len(data) <= target.max_input
@@ -30,20 +30,20 @@ def try_some(name: str, times: float, seed: int) -> None:
     with harness.bounded_memory():
         for path in target.list_inputs():
             run(target, path.read_bytes())
-        for data in target.mutants(round(times * target.slice), seed):
+        for data in target.mutants(count, seed):
             run(target, data)
 
 
 @pytest.mark.parametrize("name", harness.names())
 def test_a_slice(name: str) -> None:
-    try_some(name, tiers.by_tier(0.15, 1, 1), seed=0)
+    try_some(name, scaled(0.15 * harness.load(name).slice), seed=0)
 
 
-@pytest.mark.fuzz
+@pytest.mark.long
 @pytest.mark.parametrize("seed", range(1, 6))
 @pytest.mark.parametrize("name", harness.names())
 def test_more(name: str, seed: int) -> None:
-    try_some(name, 50, seed)
+    try_some(name, 50 * harness.load(name).slice, seed)
 
 
 def test_kept_inputs_belong_to_a_target_and_are_small() -> None:

@@ -219,7 +219,7 @@ def test_with_zones_the_rows_are_the_same(tmp_path: Path, request: pytest.Fixtur
     hunt_all(0, LAKES, tmp_path, request)
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_with_zones_the_rows_are_the_same_in_many_lakes(tmp_path: Path, request: pytest.FixtureRequest) -> None:
     hunt_all(10_000, MORE_LAKES, tmp_path, request)
 

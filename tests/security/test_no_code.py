@@ -26,7 +26,7 @@ from parquet_bloom import zones
 from parquet_bloom.errors import ParquetBloomError
 from parquet_bloom.lake.lake_index import LakeIndex
 
-pytestmark = pytest.mark.smoke
+pytestmark = pytest.mark.default
 
 ROOT = Path(__file__).parents[2]
 PACKAGE = "parquet_bloom"

@@ -25,7 +25,7 @@ from parquet_bloom.cli import tool
 from parquet_bloom.errors import ParquetBloomError, printable
 from parquet_bloom.util import messages
 
-pytestmark = pytest.mark.smoke
+pytestmark = pytest.mark.default
 
 HOSTILE = [
     "<script>alert(1)</script>",

@@ -26,7 +26,7 @@ from parquet_bloom.storage import list_files, object_location
 from parquet_bloom.storage.index_folder import Folder
 from parquet_bloom.tables.table_files import delta_files
 
-pytestmark = pytest.mark.smoke
+pytestmark = pytest.mark.default
 
 # Values in the place of a name of an index file. {} is the folder outside.
 NAMES = [

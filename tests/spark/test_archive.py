@@ -25,7 +25,7 @@ SUFFIX = sysconfig.get_config_var("EXT_SUFFIX")
 MakeDistribution = Callable[..., Path]
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.spark
 def test_executors_that_have_nothing_else(tmp_path: Path) -> None:
     (tmp_path / "a folder, ü").mkdir()

@@ -404,7 +404,7 @@ def test_an_object_store(s3: Any, lake: str, tmp_path: Path, load: Any) -> None:
     assert frame.rdd.getNumPartitions() == 1
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_connect(lake: str, connect: Any) -> None:
     wheres = {"id = 77": 1, "ts = TIMESTAMP '2020-09-13 12:26:43.703701'": 1, "p = '02' AND i8 = 0": 16}
     for where, count in wheres.items():

@@ -390,7 +390,7 @@ def test_unused_memory_is_released(spark: Any, path: Path, views: DataFrame) -> 
     assert opened_by(stored, "k = 7919") == [1]
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_a_session_s_end_and_the_process_s(path: Path, tmp_path: Path) -> None:
     """A session that is stopped, an interrupt in the middle of planning, and an end without stopping: nothing hangs."""
     program = str(Path(__file__).parent / "after_stop.py")

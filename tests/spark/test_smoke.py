@@ -13,7 +13,7 @@ import pytest
 import parquet_bloom
 import parquet_bloom.spark
 
-pytestmark = [pytest.mark.spark, pytest.mark.smoke]
+pytestmark = [pytest.mark.spark, pytest.mark.default]
 
 WHERE = "name = 'u77'"
 

@@ -173,7 +173,9 @@ def test_no_value_is_denied_and_others_are(name):
     assert name == "bool8" or name == "dictionary of unused values" or half.check(array).mean() < 0.7
 
 
-@pytest.mark.parametrize("name", [name for name in ARRAYS if name not in ("uuid", "json", "bool8") and "diction" not in name])
+@pytest.mark.parametrize(
+    "name", [name for name in ARRAYS if name not in ("uuid", "json", "bool8") and "diction" not in name]
+)
 def test_run_ends_and_dictionaries_are_only_wrapping(name):
     array = ARRAYS[name]
     hashes = [hash_values(array[i : i + 1]).tolist() for i in range(len(array))]  # none for a null

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 from sqlglot.tokens import Tokenizer, TokenType
 from support.random_cases.table_predicates import draw_node, find_columns
-from support.tiers import by_tier
+from support.scale import scaled
 
 from parquet_bloom.errors import PredicateError
 from parquet_bloom.predicate.parse.sql_parser import TREE, fold_sql
@@ -153,7 +153,7 @@ def test_every_word_that_sqlglot_knows_is_parsed_alike_or_left_to_it():
 def test_random_conditions_are_parsed_alike_or_left_to_sqlglot(seed):
     rng = random.Random(seed)
     parsed = 0
-    for _ in range(by_tier(1_500, 5_000, 100_000)):
+    for _ in range(scaled(1_500)):
         if rng.random() < 0.6:
             text = rng.choice(LEAVES)
             for _ in range(rng.randrange(3)):
@@ -173,6 +173,6 @@ def test_random_conditions_are_parsed_alike_or_left_to_sqlglot(seed):
 def test_texts_of_random_trees_are_parsed_alike_or_left_to_sqlglot():
     rows = pa.table({"a": [1, None], "b.c": [1.5, 2.0], "d e": ["x", "it's"], "f": [dt.date(2020, 1, 1), None]})
     rng = random.Random(0)
-    count = by_tier(500, 2_000, 20_000)
+    count = scaled(500)
     texts = [to_text(draw_node(rng, find_columns(rows), depth=rng.randrange(4))) for _ in range(count)]
     assert sum(map(assert_same_or_none, texts)) > len(texts) // 3

@@ -59,7 +59,9 @@ def test_ranges(opened: Source) -> None:
     assert hash(opened.identity) == hash(opened.identity)
 
 
-@pytest.mark.parametrize(("offset", "length"), [(0, 1 << 62), (1 << 62, 1), (-1, 4), (0, -1), (len(DATA), 1), (len(DATA) - 3, 4)])
+@pytest.mark.parametrize(
+    ("offset", "length"), [(0, 1 << 62), (1 << 62, 1), (-1, 4), (0, -1), (len(DATA), 1), (len(DATA) - 3, 4)]
+)
 def test_a_range_outside_the_file(opened: Source, offset: int, length: int) -> None:
     with pytest.raises(TruncatedFileError, match=r"cannot read .* the file has 10240$") as caught:
         opened.read_at(offset, length)

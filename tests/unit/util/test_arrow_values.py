@@ -96,7 +96,9 @@ def test_values_of_other_types_are_left_to_pyarrow(kind, value):
         assert str(make_array([value], kind)) == str(expected)
 
 
-@pytest.mark.parametrize("dtype", ["i1", "i2", "i4", "i8", "u1", "u2", "u4", "u8", "f2", "f4", "f8", "?", ">i4", "M8[us]"])
+@pytest.mark.parametrize(
+    "dtype", ["i1", "i2", "i4", "i8", "u1", "u2", "u4", "u8", "f2", "f4", "f8", "?", ">i4", "M8[us]"]
+)
 def test_numpy_arrays_come_and_go(dtype):
     for number in (0, 1, 8, 9, 100):
         values = np.random.default_rng(number).integers(0, 2, number).astype(dtype)

@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from support import tiers
+from support.scale import sampled
 from support.servers.s3_server import Refusal
 
 from parquet_bloom.errors import ConcurrentChangeError, ParquetBloomError, StorageError, TruncatedFileError
@@ -55,8 +55,8 @@ LARGE_ANSWERS = ["CreateMultipartUpload", "UploadPartCopy", "CompleteMultipartUp
 READ_OPERATIONS = ("GetObject", "HeadObject", "GetObjectTagging", "GetObjectAcl")
 LAST = ("PutObject", "CompleteMultipartUpload")
 COMMIT = {size: next(number for number, step in enumerate(steps) if step in LAST) for size, steps in STEPS.items()}
-STEP_OF_SIZE = [pytest.param(size, step, id=f"{size}-{step}") for size in STEPS for step in range(len(STEPS[size]))]
-AT_EACH_STEP = tiers.some(STEP_OF_SIZE, 6)
+STEP_OF_SIZE = [(size, step) for size in STEPS for step in range(len(STEPS[size]))]
+AT_EACH_STEP = sampled(STEP_OF_SIZE, 6)
 PART = 20_000  # in place of S3's 5 MiB, but for a few tests
 OLD = {"small": np.random.default_rng(1).bytes(3000), "large": np.random.default_rng(2).bytes(2 * PART + 5000)}
 NEW = {size: old[:-CUT] + TAIL for size, old in OLD.items()}
