@@ -3,8 +3,8 @@
 Switches, read from the environment (set to anything but 0):
     PARQUET_BLOOM_DEBUG     no optimisation, debug symbols, C assertions, bounds checks even where a module has none
     PARQUET_BLOOM_SANITIZE  AddressSanitizer and UndefinedBehaviorSanitizer, or a comma-separated list of sanitizers;
-                            `fuzzer` (clang only) adds the coverage that libFuzzer needs. See CONTRIBUTING.md for how
-                            to run the result
+                            `fuzzer` (clang only) adds the coverage that libFuzzer needs. See docs/maintaining.md
+                            for how to run the result
     PARQUET_BLOOM_COVERAGE  line tracing, so that coverage's Cython plugin sees the compiled modules
 """
 
