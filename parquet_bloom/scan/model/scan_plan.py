@@ -471,7 +471,7 @@ class FileScan:
 
 
 class Evaluator(Protocol):
-    """One level of evidence; `plan.planner.plan_scan` has the list of them."""
+    """One level of evidence; `plan_scan` in `scan/plan/` has the list of them."""
 
     def evaluate(self, files: Iterator[FileScan], plan: ScanPlan) -> Generator[FileScan, None, None]:
         """Yield the same files in the same order, each narrowed by this evidence.
