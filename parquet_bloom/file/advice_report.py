@@ -70,6 +70,17 @@ class AdviceReport:
         """Return the columns that have one of these verdicts, by default "yes"."""
         return [advice.column for advice in self.columns if advice.verdict in (verdicts or (YES,))]
 
+    def to_dict(self) -> dict[str, Any]:
+        """Return the figures, and the commands to run next, as JSON can hold them."""
+        totals = {"files": self.files, "row_groups": self.row_groups, "rows": self.rows}
+        return {
+            "fpp": self.fpp,
+            "totals": totals | {"num_bytes": self.num_bytes, "sampled_files": self.sampled},
+            "embed_command": self.command,
+            "sample_command": self.open_question,
+            "orc_options": self.orc_options,
+        }
+
     @property
     def command(self) -> str | None:
         """The command that embeds filters of the columns of "yes"; None if there are none, or only ORC files."""

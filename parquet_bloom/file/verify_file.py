@@ -42,6 +42,19 @@ class ChunkVerdict:
     num_values: int | None = None
     num_missing: int = 0
 
+    def to_dict(self) -> dict[str, Any]:
+        """Return the verdict as JSON can hold it."""
+        return {
+            "file": self.path,
+            "row_group": self.row_group,
+            "column": self.column,
+            "ok": self.problem is None,
+            "num_values": self.num_values,
+            "num_missing": None if self.num_values is None else self.num_missing,
+            "note": self.note,
+            "problem": self.problem,
+        }
+
     def __str__(self) -> str:
         text = self.problem or self.note or "good"
         return str(ParquetBloomError(text, path=self.path, row_group=self.row_group, column=self.column))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ..errors import ParquetBloomError
@@ -28,6 +28,14 @@ class Candidate(NamedTuple):
     path: str
     row_groups: tuple[int, ...] | None = None
     rows: tuple[RowRanges, ...] | None = None
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the candidate as JSON can hold it."""
+        return {
+            "path": self.path,
+            "row_groups": None if self.row_groups is None else list(self.row_groups),
+            "rows": None if self.rows is None else [[list(span) for span in ranges] for ranges in self.rows],
+        }
 
 
 class FileSelection(NamedTuple):
@@ -95,6 +103,10 @@ class AppendReport:
     entries: int = 0
     uncovered: dict[str, dict[str, str]] = field(default_factory=dict)
     merged: int = 0
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the report as JSON can hold it; `failed` has the texts of errors."""
+        return asdict(self) | {"failed": {path: str(error) for path, error in self.failed.items()}}
 
     @property
     def indexed(self) -> int:
@@ -172,6 +184,10 @@ class IndexStats:
     expected_false: Mapping[str, float]
     snapshot: Mapping[str, Any]
     zone_rows: int = 0
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the figures as JSON can hold them."""
+        return asdict(self) | {"bytes_a_value": self.bytes_a_value}
 
     @property
     def bytes_a_value(self) -> float:

@@ -37,6 +37,25 @@ class PruneReport(ScanPlan):
             lines += ["", f"... {count(len(self.files) - len(shown), 'more file')}, {num_selected:,} of them read"]
         return ShownText("\n".join(lines))
 
+    def to_dict(self) -> dict[str, Any]:
+        """Return the figures of the report, as JSON can hold them."""
+        return {
+            "files": self.total_files,
+            "selected_files": self.selected_files,
+            "unopened_files": self.unopened_files,
+            "unopened_by": self.unopened_by,
+            "index_doubts": self.index_doubts,
+            "zone_doubts": self.zone_doubts,
+            "row_groups": self.total_row_groups,
+            "selected_row_groups": self.selected_row_groups,
+            "skipped_by": self.skipped_by,
+            "requests": self.requests,
+            "bytes_read": self.bytes_read,
+            "data_requests": self.data_requests,
+            "data_bytes_read": self.data_bytes_read,
+            "decoded": [each._asdict() for each in self.decoded],
+        }
+
     def _describe_causes(self) -> Iterator[str]:
         if self.skipped_by:
             causes = sorted(self.skipped_by.items(), key=lambda item: (-item[1], item[0]))

@@ -9,7 +9,6 @@ import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
-from dataclasses import asdict
 from typing import Any, NamedTuple, TypeVar
 
 from ..errors import ParquetBloomError
@@ -219,8 +218,7 @@ class Service:
         return body
 
     async def stats(self) -> dict[str, Any]:
-        statistics = await self._query(self.index.stats)
-        return asdict(statistics) | {"bytes_a_value": statistics.bytes_a_value}
+        return (await self._query(self.index.stats)).to_dict()
 
     def health(self) -> dict[str, Any]:
         """Return the state of the service without waiting for a thread, so that it is available under load."""
@@ -293,8 +291,7 @@ class Service:
                 on_error=(lambda error: None) if skip_unreadable else None,
             )
             self._mark_fresh()
-            document = asdict(report) | {"failed": {path: str(error) for path, error in report.failed.items()}}
-            return {"version": self.index.snapshot().version} | document
+            return {"version": self.index.snapshot().version} | report.to_dict()
 
         document = await self._change(append)
         self.metrics.appended.add(document["added"] + document["replaced"])
@@ -401,7 +398,7 @@ def _stopped() -> ApiError:
 
 def _encode_candidate(candidate: Candidate) -> dict[str, Any]:
     """Return a candidate as `models.Candidate` describes it; rows are left out where there are none."""
-    encoded = candidate._asdict()
+    encoded = candidate.to_dict()
     if candidate.rows is None:
         del encoded["rows"]
     return encoded

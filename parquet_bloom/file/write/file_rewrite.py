@@ -275,6 +275,19 @@ class RewriteReport(FileReports):
         """Number of filters that were changed: written or dropped."""
         return len(self.filters)
 
+    def to_dict(self) -> dict[str, Any]:
+        """Return the figures as JSON can hold them."""
+        return {
+            "file": self.path,
+            "output": self.output,
+            "filters": self.num_filters,
+            "kept": self.kept,
+            "dead_bytes": self.dead_bytes,
+            "new_size": self.new_size,
+            "changed": self.changed,
+            "seconds": round(self.seconds, 6),
+        }
+
     def summarize(self, nothing: str, planned: str) -> str:
         """Format one line, or for many files a table.
 
