@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from ..errors import ParquetBloomError
 from ..redaction import shown_redacted
@@ -159,7 +159,7 @@ class IndexStats:
     layout: str
     granularity: str
     columns: tuple[str, ...]
-    settings: Mapping[str, Any]
+    settings: Mapping[str, int]
     segments: int
     files: int
     units: int
@@ -170,7 +170,7 @@ class IndexStats:
     num_bytes: Mapping[str, int]
     files_bytes: int
     expected_false: Mapping[str, float]
-    snapshot: Mapping[str, Any]
+    snapshot: Mapping[str, object]
     zone_rows: int = 0
 
     @property
@@ -205,5 +205,5 @@ class IndexSnapshot(NamedTuple):
     """State of an index: the number of its manifest, and the table snapshot that was indexed last."""
 
     version: int
-    table: Mapping[str, Any]
+    table: Mapping[str, object]
     files: int

@@ -87,7 +87,7 @@ def resolve_files(
 
     with ExitStack() as stack:
         with output.step("index"):
-            lake_index = stack.enter_context(LakeIndex.open(index, live="no table", filesystem=output.filesystem))
+            lake_index = stack.enter_context(LakeIndex.open(index, list_table=False, filesystem=output.filesystem))
             if lake_index.table is None:
                 files = [MatchedPaths(path, root, root is not None) for path, root in list_live_files(lake_index)]
                 if not files:  # a mount that is missing, for one
