@@ -32,10 +32,11 @@ if TYPE_CHECKING:
     from .scan.model.scan_plan import FilePlan, RowGroupPlan
     from .scan.plan_report import PruneReport
     from .scan.scan import Scan
-    from .tables.embed.embed_report import EmbedTableReport, ExchangedFile, SkippedFile
-    from .tables.table_files import TableFiles
+    from .tables.embed.embed_table import EmbedTableReport, ExchangedFile
+    from .tables.embed.exchange_target import SkippedFile
+    from .tables.table_snapshot import TableFiles
+    from .zones.zone_builder import ZoneBuildReport
     from .zones.zone_index import ZoneIndex
-    from .zones.zone_reports import ZoneBuildReport
 
 __all__ = [
     "AdviceReport",
@@ -90,9 +91,9 @@ _HOMES = {
     "DropReport": ".file.write.drop_filters",
     "DroppedFilter": ".file.write.drop_filters",
     "EmbedReport": ".file.write.embed_filters",
-    "EmbedTableReport": ".tables.embed.embed_report",
+    "EmbedTableReport": ".tables.embed.embed_table",
     "EmbeddedFilter": ".file.write.embed_filters",
-    "ExchangedFile": ".tables.embed.embed_report",
+    "ExchangedFile": ".tables.embed.embed_table",
     "FilePlan": ".scan.model.scan_plan",
     "Fragment": ".scan.engines.dataset",
     "IndexSnapshot": ".lake.index_reports",
@@ -104,11 +105,11 @@ _HOMES = {
     "Reason": ".predicate.reason",
     "RowGroupPlan": ".scan.model.scan_plan",
     "Scan": ".scan.scan",
-    "SkippedFile": ".tables.embed.embed_report",
-    "TableFiles": ".tables.table_files",
+    "SkippedFile": ".tables.embed.exchange_target",
+    "TableFiles": ".tables.table_snapshot",
     "Variant": ".core.bloom.variants",
     "VerifyReport": ".file.verify_file",
-    "ZoneBuildReport": ".zones.zone_reports",
+    "ZoneBuildReport": ".zones.zone_builder",
     "ZoneIndex": ".zones.zone_index",
 }
 

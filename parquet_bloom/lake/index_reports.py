@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from ..errors import ParquetBloomError
 from ..redaction import shown_redacted
@@ -29,7 +29,7 @@ class Candidate(NamedTuple):
     row_groups: tuple[int, ...] | None = None
     rows: tuple[RowRanges, ...] | None = None
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, object]:
         """Return the candidate as JSON can hold it."""
         return {
             "path": self.path,
@@ -104,7 +104,7 @@ class AppendReport:
     uncovered: dict[str, dict[str, str]] = field(default_factory=dict)
     merged: int = 0
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, object]:
         """Return the report as JSON can hold it; `failed` has the texts of errors."""
         return asdict(self) | {"failed": {path: str(error) for path, error in self.failed.items()}}
 
@@ -171,7 +171,7 @@ class IndexStats:
     layout: str
     granularity: str
     columns: tuple[str, ...]
-    settings: Mapping[str, Any]
+    settings: Mapping[str, int]
     segments: int
     files: int
     units: int
@@ -182,10 +182,10 @@ class IndexStats:
     num_bytes: Mapping[str, int]
     files_bytes: int
     expected_false: Mapping[str, float]
-    snapshot: Mapping[str, Any]
+    snapshot: Mapping[str, object]
     zone_rows: int = 0
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, object]:
         """Return the figures as JSON can hold them."""
         return asdict(self) | {"bytes_a_value": self.bytes_a_value}
 
@@ -221,5 +221,5 @@ class IndexSnapshot(NamedTuple):
     """State of an index: the number of its manifest, and the table snapshot that was indexed last."""
 
     version: int
-    table: Mapping[str, Any]
+    table: Mapping[str, object]
     files: int

@@ -117,8 +117,8 @@ class ScanSource:
         cache: MetadataCache | None = SHARED_CACHE,
     ) -> ScanSource:
         """Return the source of what a caller gives: paths, a table, or a LakeIndex for its live files."""
-        module = sys.modules.get("parquet_bloom.lake.lake_index")  # a caller that has an index has imported it
-        if module is not None and isinstance(source, module.LakeIndex):
+        module = sys.modules.get("parquet_bloom.lake.lake_reader")  # a caller that has an index has imported it
+        if module is not None and isinstance(source, module.LakeIndexReader):
             if index is not None and index is not source:
                 raise ParquetBloomError("the source is a lake index already; leave out index=")
             source, index = None, source

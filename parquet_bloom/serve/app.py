@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 from typing import Annotated, Any
 from urllib.parse import unquote_to_bytes
 
@@ -55,9 +55,16 @@ _DESCRIPTIONS = {
 }
 
 
-def _describe_errors(*statuses: int) -> dict[int | str, dict[str, Any]]:
+Responses = dict[int | str, dict[str, Any]]
+"""Answers of a route by their statuses, as FastAPI takes them."""
+
+
+def _describe_errors(*statuses: int) -> Responses:
     return {status: {"model": Problem, "description": _DESCRIPTIONS[status]} for status in statuses}
 
+
+OpenApi = dict[str, Any]
+"""The document that describes the service, in JSON's types."""
 
 _ALWAYS = (421, 429, 500, 503)
 _WITH_BODY = (*_ALWAYS, 400, 403, 408, 413, 415, 422)
@@ -72,14 +79,14 @@ class _ServedRequest(Request):
             self._body = await read_body(self, service.settings, service.budget)
         return self._body
 
-    async def json(self) -> Any:
+    async def json(self) -> dict[str, object]:
         if not hasattr(self, "_json"):
             self._json = await self.app.state.service.parse(await self.body())
         return self._json
 
 
 class _Route(APIRoute):
-    def get_route_handler(self) -> Callable[[Request], Any]:
+    def get_route_handler(self) -> Callable[[Request], Coroutine[None, None, Response]]:
         handler = super().get_route_handler()
 
         async def handle(request: Request) -> Response:
@@ -89,7 +96,6 @@ class _Route(APIRoute):
 
 
 def build_app(service: Service) -> FastAPI:
-    """Build the application of a service."""
     app = FastAPI(
         title="parquet-bloom index",
         summary="Look up the files of a lake that may hold a value.",
@@ -175,7 +181,7 @@ def _complete_openapi(app: FastAPI, service: Service) -> None:
     """Add the maximum lengths of lists to the OpenAPI document, and that a token is required."""
     make_openapi = app.openapi
 
-    def openapi() -> dict[str, Any]:
+    def openapi() -> OpenApi:
         if app.openapi_schema is None:
             document = make_openapi()
             schemas = document["components"]["schemas"]
@@ -200,7 +206,7 @@ def _complete_openapi(app: FastAPI, service: Service) -> None:
     app.openapi = openapi  # type: ignore[method-assign]
 
 
-def _require_token(document: dict[str, Any], open_metrics: bool) -> None:
+def _require_token(document: OpenApi, open_metrics: bool) -> None:
     problem = {"content": {"application/json": {"schema": {"$ref": "#/components/schemas/Problem"}}}}
     document["components"]["securitySchemes"] = {"token": {"type": "http", "scheme": "bearer"}}
     for path, operations in document["paths"].items():

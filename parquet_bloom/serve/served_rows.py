@@ -6,7 +6,7 @@ import re
 import threading
 import time
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import pyarrow as pa
 
@@ -40,7 +40,7 @@ class GetQuery(NamedTuple):
     """
 
     columns: list[str]
-    keys: list[Any]
+    keys: list[object]
     selected: list[str] | None
     timezone: str
     as_arrow: bool
@@ -171,16 +171,16 @@ def _parse_keys(query: GetQuery) -> LookupKeys:
         raise ApiError(422, f"column: {len(columns)} columns are too many; the maximum is {MAX_KEY_COLUMNS}")
     if len(columns) == 1:
         return LookupKeys.parse(columns[0], parse_literals([_only(key, i) for i, key in enumerate(query.keys)], "keys"))
+    keys: list[list[object]] = []
     for i, key in enumerate(query.keys):
         if not isinstance(key, list) or len(key) != len(columns):
             raise ApiError(422, f"keys[{i}]: not a list of {len(columns)} values, one for each column")
-    parts = {
-        column: parse_literals([key[i] for key in query.keys], "keys", f"[{i}]") for i, column in enumerate(columns)
-    }
+        keys.append(key)
+    parts = {column: parse_literals([key[i] for key in keys], "keys", f"[{i}]") for i, column in enumerate(columns)}
     return LookupKeys.parse(columns, parts)
 
 
-def _only(key: Any, number: int) -> Any:
+def _only(key: object, number: int) -> object:
     if not isinstance(key, list):
         return key
     raise ApiError(422, f"keys[{number}]: a list is a key of several columns")
@@ -204,13 +204,13 @@ def accepts_arrow(accept: Sequence[str]) -> bool:
     What is named with the weight 0 is not acceptable; a range that is not understood counts for nothing.
     """
     weights: dict[str, float] = {}
-    for text in (one for value in accept for one in _ITEM.findall(value)):
+    for text in (item for value in accept for item in _ITEM.findall(value)):
         name, *parameters = (part.strip() for part in _PARAMETER.findall(text))
         weight = next((part.partition("=")[2].strip() for part in parameters if _WEIGHT_NAME.match(part)), "1")
         if _WEIGHT.fullmatch(weight):
             weights[name.lower()] = float(weight)
     json, arrow = (
-        next((weights[one] for one in (name, "application/*", "*/*") if one in weights), 0.0)
+        next((weights[kind] for kind in (name, "application/*", "*/*") if kind in weights), 0.0)
         for name in ("application/json", ARROW_STREAM)
     )
     return arrow > 0 and arrow >= json and (ARROW_STREAM in weights or json == 0)

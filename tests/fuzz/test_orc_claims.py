@@ -15,7 +15,7 @@ from scratch import as_file
 
 import parquet_bloom
 from parquet_bloom.errors import MalformedOrcError
-from parquet_bloom.orc.stripes import LENGTH
+from parquet_bloom.orc.orc_tail import LENGTH
 
 
 @pytest.mark.parametrize("codec", [codec for codec in small_orc.CODECS if codec != "none"])

@@ -30,7 +30,7 @@ from ..output.row_formats import Column, text_or_blank
 from ..rewrite_files import RewriteCommand
 
 if TYPE_CHECKING:
-    from ...tables.embed.embed_report import EmbedTableReport
+    from ...tables.embed.embed_table import EmbedTableReport
 
 
 COLUMNS = (

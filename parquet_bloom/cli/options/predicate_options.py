@@ -63,7 +63,7 @@ class PredicateOptions(CommandOptions):
 
         with ExitStack() as stack:
             with output.step("index"):
-                index = stack.enter_context(LakeIndex.open(self.index, live="no table", filesystem=output.filesystem))
+                index = stack.enter_context(LakeIndex.open(self.index, list_table=False, filesystem=output.filesystem))
                 if index.table is None:
                     files = [MatchedPaths(path, root, root is not None) for path, root in list_live_files(index)]
                     if not files:  # a mount that is missing, for one

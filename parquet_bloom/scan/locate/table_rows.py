@@ -14,7 +14,7 @@ from ...errors import ConcurrentChangeError, ParquetBloomError, UnreadableColumn
 from ...predicate import tree
 from ...predicate.row_filter import Probes, row_mask
 from ...predicate.tree import Node
-from ...tables.deletions import RowsOfFile, find_deleted
+from ...tables.table_snapshot import RowsOfFile, find_deleted
 from ...util.arrow_values import empty_table, keep
 from ..compatibility import DatasetCompatibility
 from ..decode.parquet_data import ParquetData

@@ -21,10 +21,10 @@ if TYPE_CHECKING:
     from ...lake.index_pruning import Means, Trusted
     from ...lake.index_reports import FileSelection
     from ...lake.index_snapshot import IndexSnapshotReader
-    from ...lake.lake_index import LakeIndex
+    from ...lake.lake_reader import LakeIndexReader
     from ...tables.table_snapshot import Table
 
-    Index = str | os.PathLike[str] | LakeIndex
+    Index = str | os.PathLike[str] | LakeIndexReader
 
 
 _BY_INDEX, _NO_ROW = frozenset({INDEX}), "the index says: no row of it matches"
@@ -65,7 +65,7 @@ class IndexView:
     ):
         self.doubts: dict[str, None] = {}
         self.requests = self.bytes_read = 0
-        self.of_table: tuple[LakeIndex, Table] | None = None
+        self.of_table: tuple[LakeIndexReader, Table] | None = None
         self._state = state
         self._of_lake = of_lake
         self._roots = roots
@@ -176,9 +176,10 @@ def open_lake_index(
             raise StorageError("a path is a string or a path object, not NoneType; with index= it may be left out")
         yield None
         return
-    from ...lake.lake_index import LakeIndex
+    from ...lake.lake_files import LakeAccess
+    from ...lake.lake_reader import LakeIndexReader
 
-    if isinstance(index, LakeIndex):
+    if isinstance(index, LakeIndexReader):
         if of_lake and not index.live and index.table is None:
             problem = "the index was opened with live=False, and does not know which files there are"
             raise ParquetBloomError(problem, path=index.path)
@@ -186,9 +187,8 @@ def open_lake_index(
         return
     folder = _CountingFolder(index, filesystem)
     try:
-        opened = LakeIndex(
-            folder, filesystem, storage_options, None, live="no table" if of_lake else False, ahead=columns
-        )
+        lake = LakeAccess(None, filesystem, storage_options)
+        opened = LakeIndexReader(folder, lake, live=of_lake, list_table=False, ahead=columns)
     except ParquetBloomError as error:
         if of_lake or _has_no_index(folder):
             raise
@@ -204,7 +204,7 @@ def open_lake_index(
 
 
 def _make_view(
-    index: LakeIndex, of_lake: bool, trusted: Trusted | None = None, means: Means | None = None
+    index: LakeIndexReader, of_lake: bool, trusted: Trusted | None = None, means: Means | None = None
 ) -> IndexView:
     roots, filesystem = index.state.manifest.lake.get("paths", ()), index.lake_filesystem
     view = IndexView(index.state, of_lake=of_lake, roots=roots, filesystem=filesystem, trusted=trusted, means=means)
@@ -258,7 +258,7 @@ def narrow_by_index(plan: FilePlan, selection: FileSelection) -> FilePlan:
     return replace(plan, row_groups=tuple(row_groups))
 
 
-def list_live_files(index: LakeIndex) -> list[tuple[str, str | None]]:
+def list_live_files(index: LakeIndexReader) -> list[tuple[str, str | None]]:
     """Return the live files of an open index, each with the root folder that it is in; None if it is in none."""
     _, roots, entries = _make_view(index, True).list_files()
     folders = [root.rstrip("/") + "/" for root in roots]

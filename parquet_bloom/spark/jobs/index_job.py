@@ -20,8 +20,8 @@ from ...lake.hash_files import TableColumns
 from ...lake.index_manifest import ColumnPart, IndexManifest, SegmentInfo
 from ...lake.index_part import PartInfo
 from ...lake.index_reports import AppendReport
-from ...lake.postings_writer import write_sorted
-from ...lake.segment_builder import SegmentBuilder, part_name
+from ...lake.postings_writer import PartShape, write_sorted
+from ...lake.segment import SegmentBuilder, part_name
 from ...lake.units import FILE
 from ...storage import Entry
 from ...storage.index_folder import Folder
@@ -281,8 +281,8 @@ class SegmentJobs:
             begin = slices.range_of(i)[0] if i < slices.count else LAST_HASH + 1
             if begin > first:
                 path = self.folder.path_of(part_name(builder.name, number, builder.layout, i))
-                bits, units = slices.prefix_bits, builder.num_units
-                tiles.append(write_sorted(path, self.folder.filesystem, [], bits, units, first, begin - 1))
+                shape = PartShape(slices.prefix_bits, builder.num_units, first, begin - 1)
+                tiles.append(write_sorted(path, self.folder.filesystem, [], shape))
             if i < slices.count:
                 tiles.append(written[i])
                 first = slices.range_of(i)[1] + 1

@@ -26,8 +26,8 @@ from ...lake.hash_files import HashedRowGroup, OpenedDataFile, TableColumns, has
 from ...lake.index_manifest import Key
 from ...lake.index_part import PartInfo
 from ...lake.layouts import POSTINGS
-from ...lake.postings_writer import write_sorted
-from ...lake.segment_builder import part_name
+from ...lake.postings_writer import PartShape, write_sorted
+from ...lake.segment import part_name
 from ...lake.sorted_runs import SortedRuns
 from ...lake.units import Units
 from ...predicate.pruning_statistics import ColumnShape
@@ -392,10 +392,8 @@ class WriteTask:
         for i, (part, runs) in enumerate(parts.items()):
             path = folder.path_of(part_name(attempt, i, POSTINGS, number))
             keys, (first, last) = runs.sort(), self.slices.range_of(number)
-            bits = self.slices.prefix_bits
-            written[part] = write_sorted(
-                path, folder.filesystem, keys, bits, self.num_units, first, last, runs.num_keys
-            )
+            shape = PartShape(self.slices.prefix_bits, self.num_units, first, last, runs.num_keys)
+            written[part] = write_sorted(path, folder.filesystem, keys, shape)
             runs.close()
         return written
 

@@ -9,6 +9,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from functools import partial
+from typing import TYPE_CHECKING
 
 from ...errors import StorageError
 from ...util import threads
@@ -26,6 +27,9 @@ from .location import ListedObject, ObjectLocation, RequestCount
 from .object_source import ObjectSource
 from .request_limits import LIST_PAGE
 from .store_errors import is_missing, translate_errors
+
+if TYPE_CHECKING:
+    from .store_client import Listed
 
 REMEMBERED = 60.0
 """Seconds for which listings remember that a folder has no table; writers check each time."""

@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import date
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
@@ -21,13 +21,19 @@ from ...predicate.pruning_statistics import NO, UNKNOWN, CutBound, PruningStatis
 from ...redaction import shown_redacted
 from ...storage.objects.store_errors import is_panic
 from ...util.messages import count
-from ..deletions import DeletedRows
 from ..table_locations import require_inside, resolve_delta_path
-from ..table_snapshot import TableColumn, TableFile, TableSnapshot
+from ..table_snapshot import DeletedRows, TableColumn, TableFile, TableSnapshot
 from .delta_log import read_live_adds, require_same_files
 from .delta_vectors import FEATURE, DeletionVector, UndeclaredVector
 
+if TYPE_CHECKING:
+    from deltalake import DeltaTable
+    from deltalake.table import ProtocolVersions
+
 Path = tuple[str, ...]
+
+JsonObject = Mapping[str, Any]
+"""A part of a schema in its JSON form, which deltalake has checked."""
 
 _FEATURES = frozenset(
     {
@@ -72,7 +78,7 @@ class DeltaLeaf:
     widened: bool
 
 
-def require_understood(protocol: Any, schema: Mapping[str, Any]) -> None:
+def require_understood(protocol: ProtocolVersions, schema: JsonObject) -> None:
     """Raise ParquetBloomError if a table uses reader features that are not understood.
 
     Parameters
@@ -91,7 +97,7 @@ def require_understood(protocol: Any, schema: Mapping[str, Any]) -> None:
         raise ParquetBloomError(f"the table needs a reader of version {protocol.min_reader_version}: it is not read")
 
 
-def find_variant(schema: Mapping[str, Any]) -> str | None:
+def find_variant(schema: JsonObject) -> str | None:
     """Return the first top-level column that is a variant or has one in it; None if there is none.
 
     Parameters
@@ -101,7 +107,7 @@ def find_variant(schema: Mapping[str, Any]) -> str | None:
     return next((str(field["name"]) for field in schema["fields"] if _has_variant(field["type"])), None)
 
 
-def _has_variant(kind: Any) -> bool:
+def _has_variant(kind: str | JsonObject) -> bool:
     if isinstance(kind, str):
         return kind == _VARIANT
     parts = [kind.get(name) for name in ("elementType", "keyType", "valueType")]
@@ -109,7 +115,7 @@ def _has_variant(kind: Any) -> bool:
     return any(_has_variant(part) for part in parts if part is not None)
 
 
-def find_mapping_mode(protocol: Any, configuration: Mapping[str, Any]) -> str:
+def find_mapping_mode(protocol: ProtocolVersions, configuration: Mapping[str, str]) -> str:
     """Return how data files name columns: "none" (as the table does), "name" or "id".
 
     Raises
@@ -124,19 +130,21 @@ def find_mapping_mode(protocol: Any, configuration: Mapping[str, Any]) -> str:
     return mode if mapped else "none"
 
 
-def make_columns(schema: Mapping[str, Any], mode: str) -> tuple[TableColumn, ...] | None:
+def make_columns(schema: JsonObject, mode: str) -> tuple[TableColumn, ...] | None:
     """Return how files name the columns of a schema (its JSON form); None if as the table does."""
     return None if mode == "none" else tuple(_make_column(field, mode) for field in schema["fields"])
 
 
-def _make_column(field: Mapping[str, Any], mode: str) -> TableColumn:
+def _make_column(field: JsonObject, mode: str) -> TableColumn:
     metadata = field["metadata"]
     number = int(metadata["delta.columnMapping.id"]) if mode == "id" else None
     names = (str(metadata["delta.columnMapping.physicalName"]),)
     return _make_typed(field["name"], field["type"], number, names, mode)
 
 
-def _make_typed(name: str, kind: Any, number: int | None, names: tuple[str, ...], mode: str) -> TableColumn:
+def _make_typed(
+    name: str, kind: str | JsonObject, number: int | None, names: tuple[str, ...], mode: str
+) -> TableColumn:
     """Return a column of a type; what lists and maps consist of has the names that writers give it."""
     if isinstance(kind, str):
         return TableColumn(name, "value", number, names)
@@ -153,7 +161,7 @@ def _make_typed(name: str, kind: Any, number: int | None, names: tuple[str, ...]
     raise ParquetBloomError(f"its column '{name}' has the type {json.dumps(kind)[:100]}, which is not supported")
 
 
-def find_leaves(schema: Mapping[str, Any], arrow: pa.Schema, mode: str) -> dict[str, DeltaLeaf]:
+def find_leaves(schema: JsonObject, arrow: pa.Schema, mode: str) -> dict[str, DeltaLeaf]:
     """Return {dotted name: leaf} of a schema, without lists and maps and without names that two leaves have.
 
     Parameters
@@ -167,7 +175,9 @@ def find_leaves(schema: Mapping[str, Any], arrow: pa.Schema, mode: str) -> dict[
     return {name: leaf for path, leaf in leaves if names[name := ".".join(path)] == 1}
 
 
-def _walk(fields: Any, above: pa.StructType, mode: str, path: Path, physical: Path) -> Iterator[tuple[Path, DeltaLeaf]]:
+def _walk(
+    fields: Sequence[JsonObject], above: pa.StructType, mode: str, path: Path, physical: Path
+) -> Iterator[tuple[Path, DeltaLeaf]]:
     for position, column in enumerate(fields):
         metadata = column["metadata"]
         in_files = column["name"] if mode == "none" else metadata["delta.columnMapping.physicalName"]
@@ -330,7 +340,7 @@ class DeltaSnapshot(TableSnapshot):
     """
 
     mapping_mode: str
-    delta_schema: Mapping[str, Any]
+    delta_schema: JsonObject
     actions: pa.Table
     leaves: Mapping[str, DeltaLeaf]
     _statistics: dict[str, PruningStatisticsArray | None] = field(default_factory=dict, init=False)
@@ -351,7 +361,7 @@ class DeltaSnapshot(TableSnapshot):
         return f"<Delta table {self.root!r} at version {self.version}, {count(len(self.files), 'file')}>"
 
 
-def make_snapshot(table: Any, root: str, filesystem: object | None, outside: bool) -> DeltaSnapshot:
+def make_snapshot(table: DeltaTable, root: str, filesystem: object | None, outside: bool) -> DeltaSnapshot:
     """Return the snapshot of a table at the version that deltalake has loaded.
 
     Parameters
@@ -406,7 +416,7 @@ def make_snapshot(table: Any, root: str, filesystem: object | None, outside: boo
     )
 
 
-def _may_have_vectors(table: Any) -> bool:
+def _may_have_vectors(table: DeltaTable) -> bool:
     """Return whether a table that should have no deletion vectors may have some; without reading the log again."""
     try:
         return any(batch.num_rows for batch in pa.RecordBatchReader.from_stream(table.deletion_vectors()))

@@ -13,7 +13,7 @@ import zlib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from itertools import islice
-from typing import Any, ClassVar, Literal
+from typing import ClassVar, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,8 +21,8 @@ from pyroaring import BitMap64
 
 from ...errors import ParquetBloomError
 from ...storage import open_source
-from ..deletions import RowNumbers, find_in_bitmap
 from ..table_locations import require_inside, resolve_delta_path
+from ..table_snapshot import RowNumbers, find_in_bitmap
 
 FEATURE = "deletionVectors"
 """The reader feature of tables that have deletion vectors."""
@@ -61,7 +61,7 @@ class VectorDescriptor:
     cardinality: int
 
     @classmethod
-    def parse(cls, action: Any) -> VectorDescriptor:
+    def parse(cls, action: object) -> VectorDescriptor:
         """Return the descriptor for `deletionVector` of an add action.
 
         Raises
@@ -97,7 +97,7 @@ class DeletionVector:
     values = None
 
     def __init__(
-        self, action: Any, path: str, root: str, filesystem: object | None = None, outside: bool = False
+        self, action: object, path: str, root: str, filesystem: object | None = None, outside: bool = False
     ) -> None:
         self._action = action
         self._where = path, root, filesystem, outside
@@ -128,7 +128,7 @@ class DeletionVector:
                     raise ParquetBloomError(problem, path=path) from error
             return self._bitmap
 
-    def __reduce__(self) -> tuple[Any, ...]:
+    def __reduce__(self) -> tuple[object, ...]:
         return type(self), (self._action, *self._where)
 
 
@@ -197,10 +197,7 @@ def resolve_vector_path(descriptor: VectorDescriptor, root: str) -> str:
     """Return the path or URL of a vector's file; raise ParquetBloomError if it cannot be resolved."""
     content = descriptor.content
     if descriptor.storage == "p":
-        try:
-            path = resolve_delta_path(content, None)
-        except ValueError:
-            path = ""
+        path = resolve_delta_path(content, None)
         if not path:
             raise ParquetBloomError(f"it has a file {content!r}, whose location cannot be resolved")
         return path

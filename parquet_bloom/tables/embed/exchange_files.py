@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from types import TracebackType
-from typing import Any, Self
+from typing import Self
 
 import pyarrow as pa
 
@@ -34,8 +34,7 @@ from ...storage import stat_files
 from ...storage.index_folder import Folder
 from ...util.messages import count
 from ..names_in_files import find_names
-from .embed_report import SkippedFile
-from .exchange_target import CommitConflict, Exchange, LiveFile, TableState, Target
+from .exchange_target import CommitConflict, Exchange, LiveFile, SkippedFile, TableState, Target
 
 
 class FilterColumns:
@@ -122,7 +121,7 @@ def require_column(state: TableState, name: str, table: str) -> str | None:
     return above if pa.types.is_nested(found) else None
 
 
-def _find_type(fields: Sequence[pa.Field], name: str, above: str = "") -> tuple[Any, str]:
+def _find_type(fields: Sequence[pa.Field], name: str, above: str = "") -> tuple[pa.DataType | None, str]:
     """Return type and name of a column, or of the outermost list or map around it; None if there is none."""
     for column in fields:
         if column.name == name:

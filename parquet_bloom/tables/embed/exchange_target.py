@@ -10,6 +10,7 @@ from typing import Any, Literal, NamedTuple
 import pyarrow as pa
 
 from ...errors import ParquetBloomError
+from ...redaction import shown_redacted
 from ..table_locations import require_inside
 from ..table_snapshot import TableColumn
 
@@ -43,6 +44,21 @@ class Exchange(NamedTuple):
     path: str
     size: int
     num_filters: int
+
+
+@shown_redacted
+@dataclass(frozen=True)
+class SkippedFile:
+    """A file of a table that stays as it is though it lacks filters.
+
+    Attributes
+    ----------
+    path : the file.
+    reason : why.
+    """
+
+    path: str
+    reason: str
 
 
 @dataclass(frozen=True)

@@ -10,10 +10,17 @@ from __future__ import annotations
 from bisect import bisect_left, bisect_right
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
+from ...util.lazy import late_module
 from ..table_locations import without_scheme
 from .manifests import EQUALITY_DELETES, POSITION_DELETES, UNKNOWN_SEQUENCE, DeleteFile, Manifests, Partition
+
+if TYPE_CHECKING:
+    import pyiceberg.transforms as transforms
+    from pyiceberg.partitioning import PartitionSpec
+else:
+    transforms = late_module("pyiceberg.transforms")
 
 
 class AppliedDeletes(NamedTuple):
@@ -50,7 +57,7 @@ class _Ordered:
 _NONE = _Ordered(())
 
 
-def match_deletes(manifests: Manifests, specs: Mapping[int, Any]) -> dict[int, AppliedDeletes]:
+def match_deletes(manifests: Manifests, specs: Mapping[int, PartitionSpec]) -> dict[int, AppliedDeletes]:
     """Return the delete files that apply, by the number of the data file in `manifests`.
 
     Parameters
@@ -152,7 +159,5 @@ def _choose_vector(files: list[DeleteFile], number: int, partition: Partition) -
     return file, None
 
 
-def _is_unpartitioned(spec: Any) -> bool:
-    from pyiceberg.transforms import VoidTransform
-
-    return all(isinstance(each.transform, VoidTransform) for each in spec.fields)
+def _is_unpartitioned(spec: PartitionSpec) -> bool:
+    return all(isinstance(each.transform, transforms.VoidTransform) for each in spec.fields)

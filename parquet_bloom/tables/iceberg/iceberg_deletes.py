@@ -4,33 +4,37 @@ from __future__ import annotations
 
 import struct
 import zlib
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, NoReturn, TypeAlias, TypeVar
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
+from pyroaring import BitMap64
 
 from ...errors import ParquetBloomError, StorageError
 from ...util.arrow_values import keep
-from ..deletions import RowNumbers, find_in_bitmap
 from ..table_locations import without_scheme
+from ..table_snapshot import RowNumbers, find_in_bitmap
 from .delete_matching import AppliedDeletes
-from .iceberg_files import SizedCache
 from .iceberg_statistics import IcebergField
-from .manifests import EQUALITY_DELETES, DeleteFile
+from .manifests import EQUALITY_DELETES, DeleteFile, SizedCache
+
+if TYPE_CHECKING:
+    from pyiceberg.io import FileIO
 
 _FIELD_ID = b"PARQUET:field_id"
 
 ColumnPath = tuple[str, ...]
+Values: TypeAlias = "pa.Array | pa.ChunkedArray"
 
 
 @contextmanager
-def open_delete_file(file_io: Any, file: DeleteFile) -> Iterator[pq.ParquetFile]:
+def open_delete_file(file_io: FileIO, file: DeleteFile) -> Iterator[pq.ParquetFile]:
     """Open a Parquet delete file.
 
     Parameters
@@ -65,7 +69,7 @@ def find_by_id(schema: pa.Schema, field_id: int) -> ColumnPath | None:
     return None
 
 
-def read_equality(file_io: Any, file: DeleteFile, columns: Sequence[IcebergField]) -> tuple[pa.Table, int]:
+def read_equality(file_io: FileIO, file: DeleteFile, columns: Sequence[IcebergField]) -> tuple[pa.Table, int]:
     """Return the values that a file deletes, in comparable form and without duplicates, and their size in bytes.
 
     Parameters
@@ -100,7 +104,7 @@ def read_equality(file_io: Any, file: DeleteFile, columns: Sequence[IcebergField
     return result, result.nbytes
 
 
-def enumerate_names(arrays: Sequence[Any]) -> list[tuple[str, Any]]:
+def enumerate_names(arrays: Sequence[Values]) -> list[tuple[str, Values]]:
     """Return arrays with the names that columns have here: their numbers."""
     return [(str(number), each) for number, each in enumerate(arrays)]
 
@@ -207,8 +211,8 @@ _BATCH = 1 << 17  # rows
 _OVERHEAD = 400  # bytes for each data file that is named
 
 
-def read_positions(file_io: Any, file: DeleteFile) -> tuple[dict[str, Any], int]:
-    """Return {path of a data file: its positions as a `pyroaring.BitMap64`}, and the size of that in bytes.
+def read_positions(file_io: FileIO, file: DeleteFile) -> tuple[dict[str, BitMap64], int]:
+    """Return {path of a data file: its positions}, and the size of that in bytes.
 
     Paths are without the scheme of local files, as some writers have it in the manifest only.
 
@@ -219,9 +223,7 @@ def read_positions(file_io: Any, file: DeleteFile) -> tuple[dict[str, Any], int]
     Exception
         Of many kinds, from pyarrow and pyiceberg: the file cannot be read.
     """
-    from pyroaring import BitMap64
-
-    result: dict[str, Any] = {}
+    result: dict[str, BitMap64] = {}
     with open_delete_file(file_io, file) as parquet:
         schema = parquet.schema_arrow
         columns = [
@@ -259,16 +261,14 @@ _FEWEST_WITH_OFFSETS = 4  # containers, of a bitmap with runs
 _HIGHEST_KEY = (1 << 31) - 1  # positions are signed 64-bit numbers
 
 
-def parse_bitmap(data: bytes) -> Any:
-    """Return the bitmap as a `pyroaring.BitMap64`.
+def parse_bitmap(data: bytes) -> BitMap64:
+    """Parse a bitmap, and check all of it.
 
     Raises
     ------
     ValueError
         It is malformed.
     """
-    from pyroaring import BitMap64
-
     _check_all(data)
     return BitMap64.deserialize(data)
 
@@ -355,8 +355,8 @@ _FRAME = 12  # bytes: the length and the checksum, both big-endian, and the magi
 _VECTOR_OVERHEAD = 200  # bytes, of a bitmap in memory
 
 
-def read_vector(file_io: Any, file: DeleteFile) -> tuple[Any, int]:
-    """Return the positions as a `pyroaring.BitMap64`, and its size in bytes.
+def read_vector(file_io: FileIO, file: DeleteFile) -> tuple[BitMap64, int]:
+    """Return the positions, and its size in bytes.
 
     Parameters
     ----------
@@ -414,12 +414,12 @@ class DeleteContext:
     check : raises if a delete file, named as in the metadata, does not lie where the table's files have to.
     """
 
-    file_io: Any
+    file_io: FileIO
     fields: Mapping[int, IcebergField]
     check: Callable[[str], None]
     cache: SizedCache
 
-    def read(self, file: DeleteFile, key: Any, read: Callable[[], tuple[T, int]]) -> T:
+    def read(self, file: DeleteFile, key: Hashable, read: Callable[[], tuple[T, int]]) -> T:
         """Return what is kept of a delete file, or read it."""
 
         def read_checked() -> tuple[T, int]:
@@ -459,7 +459,7 @@ class FileDeletes:
             return found[0]
         return np.unique(np.concatenate(found)) if found else np.empty(0, np.int64)
 
-    def _list_bitmaps(self) -> list[Any]:
+    def _list_bitmaps(self) -> list[BitMap64]:
         context, applied = self.context, self.applied
         if applied.vector is not None:
             file = applied.vector
@@ -541,14 +541,11 @@ def _make_comparable(rows: pa.Table, columns: Sequence[IcebergField]) -> pa.Tabl
     return pa.table(dict(enumerate_names(arrays)))
 
 
-def _refuse(problem: str) -> Any:
+def _refuse(problem: str) -> NoReturn:
     raise ParquetBloomError(f"its deleted rows cannot be determined: {problem}")
 
 
-def _find_rows(bitmap: Any, rows: RowNumbers) -> NDArray[np.int64]:
-    """Return those of some rows that are in a bitmap."""
+def _find_rows(bitmap: BitMap64, rows: RowNumbers) -> NDArray[np.int64]:
     if not isinstance(rows, range):
         return find_in_bitmap(bitmap, rows)
-    from pyroaring import BitMap64
-
     return np.frombuffer((bitmap & BitMap64(rows)).to_array(), np.uint64).astype(np.int64)

@@ -34,7 +34,7 @@ from parquet_bloom.errors import (
 from parquet_bloom.file import identity
 from parquet_bloom.storage.local.local_rewrite import LocalRewrite
 from parquet_bloom.zones import zone_builder
-from parquet_bloom.zones.zone_schema import SCHEMA
+from parquet_bloom.zones.zone_manifest import SCHEMA
 
 KINDS = [name for name in peers.VALUES if name not in ("bool", "li", "ma", "ls", "st")]
 CONTAINERS = ("parquet", "arrow")

@@ -22,7 +22,7 @@ from parquet_bloom.errors import BrokenZonesError, ParquetBloomError, Unsupporte
 from parquet_bloom.hashing.coerce import coerce
 from parquet_bloom.zones import zone_hashes
 from parquet_bloom.zones.zone_filters import InMemoryFilters
-from parquet_bloom.zones.zone_schema import SCHEMA
+from parquet_bloom.zones.zone_manifest import SCHEMA
 
 D = decimal.Decimal
 

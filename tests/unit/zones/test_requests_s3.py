@@ -19,9 +19,7 @@ from parquet_bloom.hashing.column_type import ColumnType, Kind
 from parquet_bloom.storage import create
 from parquet_bloom.zones import parquet_container as parquet_file
 from parquet_bloom.zones import zone_builder, zone_packing
-from parquet_bloom.zones.zone_manifest import ZoneManifest
-from parquet_bloom.zones.zone_reports import ZonedFile
-from parquet_bloom.zones.zone_schema import ZONE, FilterSizing
+from parquet_bloom.zones.zone_manifest import ZONE, FilterSizing, ZonedFile, ZoneManifest
 
 FILES, GROUPS, ROWS = 6, 20, 64
 CONTAINERS = ["parquet", "arrow"]

@@ -20,11 +20,11 @@ import pytest
 from support.writers.iceberg_tables import PATH_ID, Entry, HandTable, make_blob
 
 from parquet_bloom.errors import ParquetBloomError
-from parquet_bloom.tables.deletions import DeletedRows, RowsOfFile, find_deleted
 from parquet_bloom.tables.iceberg import iceberg_deletes as rows_module
 from parquet_bloom.tables.iceberg.iceberg_deletes import parse_bitmap
-from parquet_bloom.tables.iceberg.iceberg_files import SizedCache
 from parquet_bloom.tables.iceberg.iceberg_table import iceberg
+from parquet_bloom.tables.iceberg.manifests import SizedCache
+from parquet_bloom.tables.table_snapshot import DeletedRows, RowsOfFile, find_deleted
 
 pytest.importorskip("pyiceberg")
 pyroaring = pytest.importorskip("pyroaring")

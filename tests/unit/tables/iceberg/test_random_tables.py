@@ -18,8 +18,8 @@ from support.random_cases.random_predicates import draw_predicate
 from support.scale import scaled
 
 from parquet_bloom.predicate.pruning import PruningPredicate
-from parquet_bloom.tables.deletions import RowsOfFile, find_deleted
 from parquet_bloom.tables.iceberg.iceberg_table import iceberg
+from parquet_bloom.tables.table_snapshot import RowsOfFile, find_deleted
 
 pytest.importorskip("pyiceberg")
 pytest.importorskip("pyroaring")

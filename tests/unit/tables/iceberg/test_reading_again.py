@@ -16,8 +16,8 @@ import parquet_bloom
 from parquet_bloom.errors import ParquetBloomError
 from parquet_bloom.tables.iceberg import avro_files, manifests
 from parquet_bloom.tables.iceberg import iceberg_table as opening
-from parquet_bloom.tables.iceberg.iceberg_files import SizedCache
 from parquet_bloom.tables.iceberg.iceberg_table import iceberg
+from parquet_bloom.tables.iceberg.manifests import SizedCache
 
 pytest.importorskip("sqlalchemy")
 sql = pytest.importorskip("pyiceberg.catalog.sql")
