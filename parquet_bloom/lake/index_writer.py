@@ -52,7 +52,7 @@ class AppendResult(NamedTuple):
 
 
 @dataclass(frozen=True)
-class AppendOptions:
+class AppendLimits:
     """How files are appended; see `LakeIndex.append`."""
 
     memory_limit: int
@@ -78,7 +78,7 @@ class IndexWriter:
     liveness: LivenessCheck
     tables: Mapping[str, FileTable]
 
-    def append(self, files: object, options: AppendOptions, table: Table | None = None) -> AppendResult:
+    def append(self, files: object, options: AppendLimits, table: Table | None = None) -> AppendResult:
         """Index files, see `LakeIndex.append`.
 
         Parameters
@@ -259,7 +259,7 @@ class _Appending:
         self._missing = set(manifest.columns) - indexed
         self._begun = False
 
-    def read(self, entries: Sequence[Entry], filesystem: object | None, options: AppendOptions) -> None:
+    def read(self, entries: Sequence[Entry], filesystem: object | None, options: AppendLimits) -> None:
         """Read all files; raise the first error unless `on_error` is given."""
         failed: ParquetBloomError | None = None
         done = 0

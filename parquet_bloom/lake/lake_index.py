@@ -23,7 +23,7 @@ from . import layouts
 from .index_maintenance import compact, remove
 from .index_manifest import IndexManifest
 from .index_reports import AppendReport, CompactReport
-from .index_writer import AppendOptions, AppendResult, IndexWriter
+from .index_writer import AppendLimits, AppendResult, IndexWriter
 from .lake_files import LakeDescription
 from .lake_reader import LakeIndexReader, Progress, find_access
 from .liveness import assume_live
@@ -169,7 +169,7 @@ class LakeIndex(LakeIndexReader):
             A file cannot be read, or the index cannot be written; the index is unchanged.
         """
         _require(memory_limit=memory_limit, threads=1 if threads is None else threads)
-        options = AppendOptions(memory_limit, threads or processors(), progress, on_error)
+        options = AppendLimits(memory_limit, threads or processors(), progress, on_error)
         with self._changing:
             table = self._find_table(self._state.manifest) if files is None else None
             done = self._writer.append(files, options, table)

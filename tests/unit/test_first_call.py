@@ -18,7 +18,7 @@ DATASET = {"pyarrow.dataset"}  # for `dataset` only
 COMPUTE = {"pyarrow.compute"}  # for rows that are filtered after they are read
 # For whole columns of Parquet, other file systems, tables, and some options only.
 RARE = {"pyarrow.parquet", "pyarrow.fs", "ssl", "sqlite3", "secrets", "shutil", "thrift", "rich"}
-RARE |= {f"parquet_bloom.{name}" for name in ("file.drafts", "tables.table_snapshot", "lake", "zones")}
+RARE |= {f"parquet_bloom.{name}" for name in ("file.drafts", "lake", "zones")}
 RARE |= {f"parquet_bloom.storage.{name}" for name in ("index_folder", "local.local_rewrite")}
 COMMANDS = {"click", "rich"}
 
