@@ -27,6 +27,7 @@ LAYERS = {
     "hashing": 2,
     "storage": 2,
     "filter": 3,
+    "page": 3,
     "predicate": 3,
     "file": 4,
     "orc": 5,

@@ -8,7 +8,6 @@ from itertools import groupby
 from typing import Any
 
 from ..errors import ParquetBloomError, printable
-from ..storage import create
 from ..util.messages import ShownText, count, count_of, truncate_list
 from .model.scan_plan import Decoded, FilePlan, RowGroupPlan, ScanPlan, summarize
 
@@ -79,7 +78,7 @@ class PruneReport(ScanPlan):
         filesystem: Any = None,
         progress: Callable[[int, int], None] | None = None,
     ) -> str:
-        """Render the report as a self-contained page: a heat map of files and row groups, and figures of the filters.
+        """Render the report as a self-contained page: a picture of its row groups, and figures of the filters.
 
         The footers are read again, and a sample of the filters, 64 MiB at most, to estimate their false-positive
         probability.
@@ -94,8 +93,8 @@ class PruneReport(ScanPlan):
 
         Returns
         -------
-        The page, which loads nothing else. Its size is bounded: if there are many files or row groups, several share a
-        row or a cell.
+        The page, which loads nothing else. Its size is bounded: of more than 200,000 row groups it draws those of the
+        files that are read, and as many others as fit.
 
         Raises
         ------
@@ -104,23 +103,19 @@ class PruneReport(ScanPlan):
             an error: the page lists them.
         """
         # Not at the top: few callers need it.
-        from .html.details import read_details
-        from .html.page import render_page
+        from ..page.report_page import write_page
+        from .plan_details import read_details
+        from .plan_document import make_report
 
         if self.asked is None:
             raise ParquetBloomError("only a report made by prune can be rendered as a page")
         if asked_fpp is not None and not 0 < asked_fpp < 1:
             raise ParquetBloomError(f"asked_fpp must lie between 0 and 1, got {asked_fpp}")
-        text = render_page(self, read_details(self, check, progress), asked_fpp)
-        if output is not None:
-            with create(output, filesystem) as new:
-                new.write(text.encode())
-                new.commit()
-        return text
+        return write_page(make_report(self, read_details(self, check, progress), asked_fpp), output, filesystem)
 
     def _repr_html_(self) -> str:
-        """Render a smaller heat map for notebooks, without reading files again."""
-        from .html.notebook import render_snippet
+        """Render a smaller picture for notebooks, without reading files again."""
+        from .notebook_view import render_snippet
 
         return render_snippet(self)
 

@@ -59,7 +59,7 @@ ALLOWED = {
         "predicate/parse/arrow_expression.py",
         "ctypes",
     ): "metadata of an expression that is in memory, by Arrow's C interface",
-    ("scan/html/page.py", "pkgutil"): "style and script of the page, from this package",
+    ("page/report_page.py", "pkgutil"): "markup, style and script of the page, from this package",
     ("spark/executor_archive.py", "importlib.metadata"): "which distributions go into the archive",
     ("spark/executor_archive.py", "importlib.machinery.EXTENSION_SUFFIXES"): "what compiled modules end in",
     ("spark/jobs/index_job.py", "pickle"): DRIVER,

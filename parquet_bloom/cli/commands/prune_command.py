@@ -48,7 +48,7 @@ class PruneOptions(CommandOptions):
     predicate = group(RequiredPredicate)
     html: str | None = option(
         "FILE",
-        "Also write a self-contained HTML page: a heat map of files and row groups, and the quality of the filters. "
+        "Also write a self-contained HTML page: a picture of files and row groups, and the quality of the filters. "
         "This reads the filters, at most 64 MiB of them.",
     )
     check: bool = flag(

@@ -20,9 +20,9 @@ import pytest
 import parquet_bloom
 from parquet_bloom.errors import BrokenIndexError, ParquetBloomError, StorageError, UnknownColumnError
 from parquet_bloom.lake.lake_index import LakeIndex
-from parquet_bloom.scan.html.states import row_group_state
 from parquet_bloom.scan.model.scan_plan import FilePlan, RowGroupPlan
 from parquet_bloom.scan.plan.plan_scan import plan_scan
+from parquet_bloom.scan.plan_document import row_group_state
 from parquet_bloom.scan.row_reader import RowReader
 from parquet_bloom.types import PruneReport
 
@@ -499,7 +499,7 @@ def test_the_picture_tells_the_index_from_folders() -> None:
     report = PruneReport("id = 1", files, index_doubts=["x: damaged"])
     assert report.unopened_by == {"partition": 1, "index": 1}
     text = report._repr_html_()
-    for label in ("skipped by the index", "file ruled out by the index", "file not opened"):
+    for label in ("skipped by the index", "file ruled out by the index", "file in another partition"):
         assert text.count(f"{label} <b>1</b>") == 1
     assert str(report) == (
         "read 1 of 3 files, 1 of 2 row groups; 1 file in other partitions; 1 file ruled out by the index; "

@@ -27,12 +27,12 @@ from parquet_bloom import zones
 from parquet_bloom.errors import BrokenZonesError, ParquetBloomError, StorageError
 from parquet_bloom.file.identity import NO_TOKEN, compare_contents
 from parquet_bloom.predicate import parse
-from parquet_bloom.scan.html.states import row_group_state
 from parquet_bloom.scan.model.folder_partitions import Partitions
 from parquet_bloom.scan.model.row_selection import intersect_ranges
 from parquet_bloom.scan.plan import zone_level as evaluate_zones
 from parquet_bloom.scan.plan.plan_scan import plan_scan
 from parquet_bloom.scan.plan.zone_level import open_zone_indexes
+from parquet_bloom.scan.plan_document import row_group_state
 from parquet_bloom.scan.row_reader import RowReader
 from parquet_bloom.scan.scan import find_row_ranges
 from parquet_bloom.scan.scan_options import ScanOptions
@@ -121,7 +121,7 @@ def test_report_contents(file: Path) -> None:
     assert none.selected == {}
     assert none.files[0].skipped_by == {"zones": 4}
     assert row_group_state(none.files[0].row_groups[0]).key == "zones"
-    assert "skipped by its zones" in none.to_html()
+    assert "skipped by zones" in none.to_html()
     assert "zones: 4" in none._repr_html_()
 
 
