@@ -10,10 +10,12 @@ from decimal import Decimal
 from typing import Any
 
 from ..errors import LONGEST_PROBLEM, ParquetBloomError, UnknownColumnError, printable, shortened
+from ..page.report_page import Report, shorten, write_page
 from ..redaction import shown_redacted
-from ..util.messages import count
+from ..util.messages import count, format_bytes
+from .advice_picture import make_column_map, make_column_table
 from .file_survey import FileSurvey, spread, survey
-from .verdict import MAYBE, YES, Advice, ColumnAdvice
+from .verdict import MAYBE, NO, YES, Advice, ColumnAdvice
 from .write.filter_builder import FilterOptions
 
 SAMPLE = 8
@@ -25,6 +27,7 @@ DICTIONARIES = 8
 _LEAST_STRIDE = 1000  # the smallest that ORC's Java library accepts
 
 _SHOWN = 3  # unreadable files that a report lists
+_LONGEST_PATHS = 10_000  # characters of all paths on a page
 
 
 @shown_redacted
@@ -150,6 +153,42 @@ class AdviceReport:
             f"pyarrow.orc.write_table(table, path, bloom_filter_columns={numbers}, bloom_filter_fpp={fpp}, "
             f"row_index_stride={self.orc_stride})",
         )
+
+    def to_html(self, output: str | os.PathLike[str] | None = None, *, filesystem: Any = None) -> str:
+        """Render the advice as a self-contained page: what a lookup reads of each column, and the commands to run next.
+
+        Parameters
+        ----------
+        output : file to write the page to, replacing an existing one; None to write nothing.
+        filesystem : of `output`; None for local paths and URLs.
+
+        Raises
+        ------
+        ParquetBloomError
+            The page cannot be written.
+        """
+        columns = sorted(self.columns, key=lambda advice: (YES, MAYBE, NO).index(advice.verdict))
+        commands = {
+            "To embed what is advised": self.command,
+            "To know more": self.open_question,
+        } | dict(zip(("To write ORC files with what is advised, on Spark", "By pyarrow"), self.orc_calls, strict=False))
+        failures = [shorten(error) for _, error in self.failures[:_SHOWN]]
+        failures += [f"{len(self.failures) - _SHOWN:,} more"] if len(self.failures) > _SHOWN else []
+        report: Report = {
+            "title": "Columns that deserve filters",
+            "where": shorten(" ".join(self.paths), _LONGEST_PATHS),
+            "facts": [
+                ("columns worth a filter", f"{len(self.worth()):,}", f"of {len(columns):,}"),
+                ("files", f"{self.files:,}", f"values of {self.sampled:,} read"),
+                ("row groups", f"{self.row_groups:,}", f"{self.rows:,} rows"),
+                ("bytes", format_bytes(self.num_bytes), ""),
+            ],
+            "map": make_column_map(columns) if columns else None,
+            "notes": [f"Cannot be read: {'; '.join(failures)}."] if failures else [],
+            "commands": [(purpose, printable(command)) for purpose, command in commands.items() if command],
+            "tables": [make_column_table(columns, self.fpp, self.num_bytes)],
+        }
+        return write_page(report, output, filesystem)
 
     def _orc_columns(self) -> list[ColumnAdvice]:
         """Return the columns that rewritten ORC files should have filters of; none if rewriting is not worth it."""

@@ -116,7 +116,7 @@ def test_options_in_the_help_of_a_command_are_its_own(path):
         (["index", "lookup", "x", "--colum", "id"], "; did you mean '--column'?"),
         (["prune", "lake", "--wher", "id = 1"], "; did you mean '--where'?"),
         (["find", "lake", "--uri", "x"], ""),
-        (["advise", "lake", "--html", "x"], ""),
+        (["show", "lake", "--html", "x"], ""),
         (["size", "--ids", "3"], ""),
         (["--jsn"], ""),
     ],

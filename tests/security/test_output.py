@@ -162,8 +162,12 @@ def test_pages_hold_texts_as_texts(lake: Path, tmp_path: Path) -> None:
         snippet = Page(report._repr_html_())
         assert snippet.tags.isdisjoint({"script", "img", "a", "iframe"})
         assert not any(name.startswith("on") for name in snippet.attributes)
-    run("prune", lake, "--where", "id = 1", "--html", tmp_path / "page.html")
-    assert without_report((tmp_path / "page.html").read_text("utf-8")) == frame
+    advice = parquet_bloom.advise(lake).to_html()
+    assert without_report(advice) == frame
+    assert all(SAFE(character) or character == "\n" for text in all_texts(read_report(advice)) for character in text)
+    for command in (("prune", lake, "--where", "id = 1"), ("advise", lake)):
+        run(*command, "--html", tmp_path / "page.html")
+        assert without_report((tmp_path / "page.html").read_text("utf-8")) == frame
 
 
 def test_errors_say_names_on_one_line(lake: Path) -> None:

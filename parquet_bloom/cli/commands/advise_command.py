@@ -17,7 +17,7 @@ from ...scan.survey_files import survey
 from ...util.messages import count
 from ...util.threads import processors
 from ..command import CommandOptions, command, group, option
-from ..options.path_options import MatchedPaths
+from ..options.path_options import MatchedPaths, check_output
 from ..options.shared_options import OPTIONAL_PATHS, columns_option
 from ..options.table_options import TableVersion, find_inputs
 from ..output.output import Output, write_text
@@ -103,6 +103,10 @@ class AdviseOptions(CommandOptions):
         type=click.IntRange(min=0),
         default=0,
     )
+    html: str | None = option(
+        "FILE",
+        "Also write a self-contained HTML page: what a lookup reads of each column, and the figures.",
+    )
     fpp: float = option(
         "FPP",
         "False-positive probability to compute sizes for; in ORC files that of a stripe.",
@@ -127,6 +131,8 @@ def advise(output: Output, given: AdviseOptions) -> int:
       parquet-bloom advise lake/ --column user.id --column trace --sample 8 --fpp 0.001
     """
     inputs = find_inputs(given.paths, given.table, output)
+    if given.html is not None:
+        check_output(inputs.files, given.html)
     look: Callable[..., FileSurvey] = survey
     arguments: tuple[str, ...] | None = None
     if inputs.table is not None:
@@ -145,6 +151,8 @@ def advise(output: Output, given: AdviseOptions) -> int:
             output, "look at files", inputs.files, survey_one, _FILES_AT_ONCE * processors()
         ) as surveys:
             report = make_report(given.paths, task, given.fpp, surveys, arguments)
+        if given.html is not None:
+            report.to_html(given.html, filesystem=output.filesystem)
         rows.add_all(_row(advice, report) for advice in sorted(report.columns, key=_rank))
         rows.facts |= report.to_dict() | inputs.facts
     if output.format == "table":
