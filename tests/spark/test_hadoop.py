@@ -27,7 +27,7 @@ from parquet_bloom.errors import ManagedTableError, ParquetBloomError, StorageEr
 from parquet_bloom.file.metadata_cache import MetadataCache
 from parquet_bloom.spark.condition.condition import read_condition
 from parquet_bloom.spark.plan.column_trust import Rules, SparkCompatibility
-from parquet_bloom.spark.plan.spark_planner import ScanPlanner
+from parquet_bloom.spark.plan.spark_planner import ListedFiles, ScanPlanner
 from parquet_bloom.spark.session.hadoop import executor_storage, hadoop_filesystem, resolve_storage
 from parquet_bloom.spark.session.session_settings import CannotPush, file_uri, listed_path
 from parquet_bloom.storage import managed_table, open_source
@@ -492,7 +492,7 @@ def test_executors_ask_object_stores_and_tell_no_secrets(
 
     def ask(**options: Any) -> Any:
         probing = ScanPlanner("executors", storage_options={**s3.storage_options, **secret, **options})
-        return probing.scan(spark, uris, condition.node, trust, options={})
+        return probing.scan(spark, ListedFiles(uris), condition.node, trust)
 
     assert [*ask().report.selected] == [listed_path(uris[1])]
     nobody = ask(aws_endpoint="http://127.0.0.1:1", max_retries=0)

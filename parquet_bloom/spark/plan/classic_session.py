@@ -24,9 +24,9 @@ from ...scan.model.scan_plan import FilePlan
 from ...scan.plan_report import PruneReport
 from ...storage import Source, open_source
 from ..condition.from_catalyst import PushedPredicate, read_filters
-from ..exact_row_groups import CHANGED, read_file_state
 from ..session.jvm import DATASOURCES, EXPRESSIONS, Jvm, class_name, find_defaults, iter_elements
 from ..session.session_settings import CannotPush, find_leaves, log
+from ..source.source_reader import CHANGED, read_file_state
 from .catalyst_plan import (
     CatalystListing,
     ParquetScan,
@@ -38,7 +38,7 @@ from .catalyst_plan import (
     with_unread_source,
 )
 from .column_trust import Rules, SparkCompatibility, refuse_field_ids
-from .spark_planner import PlannedScan, ScanPlanner
+from .spark_planner import ListedFiles, PlannedScan, ScanPlanner
 
 _CATALYST = "org.apache.spark.sql.catalyst"
 
@@ -480,9 +480,8 @@ def evaluate_files(
     if predicate.node is None:
         raise CannotPush("the condition has nothing that can be evaluated")
     compatibility = SparkCompatibility.of(predicate.fields, Rules.of(jvm.spark, options))
-    return planner.scan(
-        jvm.spark, listing.uris, predicate.node, compatibility, options=options, states=lambda: listing.states
-    )
+    listed = ListedFiles(listing.uris, options, lambda: listing.states)
+    return planner.scan(jvm.spark, listed, predicate.node, compatibility)
 
 
 def _exceeds_spark(predicate: PushedPredicate, file: BloomFile) -> bool:
