@@ -28,7 +28,7 @@ from ..file.metadata_cache import MetadataCache
 from ..hashing.column_type import ColumnType
 from ..predicate import tree
 from ..predicate.reason import MISSING
-from ..predicate.tree import And, Compare, Connective, Equal, In, IsNotNull, IsNull, Leaf, Node
+from ..predicate.tree import Compare, Equal, In, IsNotNull, IsNull, Leaf, Node
 from ..scan.compatibility import DatasetCompatibility
 from ..scan.decode.open_data import open_version
 from ..scan.decode.parquet_data import ParquetData
@@ -92,14 +92,10 @@ class TablePredicate:
             inexact = IsNotNull(item.column) if isinstance(item, Equal | In) else item
             return _find_exact(item, fields[item.column]) or inexact
 
-        def join(item: Connective, nodes: list[Node | None]) -> Node | None:
-            known = [child for child in nodes if child is not None]
-            is_implied = known and (isinstance(item, And) or len(known) == len(nodes))
-            return type(item)(tuple(known)) if is_implied else None
-
         planned = tree.find_residual(node, plan)
         assert isinstance(planned, Node)
-        rows = tree.fold(node, lambda item: _find_exact(item, fields[item.column]), join)
+        exact = tree.find_residual(node, lambda item: _find_exact(item, fields[item.column]) or True)
+        rows = exact if isinstance(exact, Node) else None
         meets_nan = any(_may_match_nan(item, fields[item.column]) for item in tree.leaves(node))
         return cls(planned, rows, fields, not condition.unknown and not meets_nan)
 

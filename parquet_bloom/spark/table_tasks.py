@@ -22,9 +22,9 @@ from ..scan.named_columns import select_table_columns
 from ..scan.row_reader import RowReader
 from ..storage import FileIdentity, RemoteIdentity, open_source, resolve_filesystem
 from ..tables.table_snapshot import TableSnapshot
-from .exact_row_groups import FileState, find_version, read_file_state
 from .jobs.file_tasks import TaskLimits, iter_numbers, pack
 from .session.session_settings import use_driver_python
+from .source.source_reader import FileState, find_version, read_file_state
 from .spark_arrow import arrow_field, conform
 
 _BATCH_ROWS = 1 << 14

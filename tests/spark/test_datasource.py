@@ -387,7 +387,7 @@ def test_a_file_that_changed_meanwhile(write: Any, load: Any, rows: Any) -> None
     assert len(frame.collect()) == 200
     for file in path.glob("*.parquet"):
         os.utime(file, (1, 1))
-    with pytest.raises(Exception, match="it was changed since the query was planned; load it again"):
+    with pytest.raises(Exception, match="it was changed since the DataFrame was made"):
         frame.collect()
     assert len(load(path).collect()) == 200
 

@@ -26,7 +26,7 @@ from ...file.metadata_cache import MetadataCache
 from ...predicate.pruning import PruningPredicate
 from ...predicate.tree import Node
 from ...storage import Entry
-from ..model.folder_partitions import Partitions, Residuals, ScanRequest
+from ..model.folder_partitions import PartitionResiduals, Partitions, ScanRequest
 from ..model.scan_plan import PARTITION, TABLE, Evaluator, FileScan, RowGroupPlanner, ScanPlan, group_by_predicate
 from ..named_columns import make_unknown_column_error
 from ..scan_options import ScanOptions
@@ -46,7 +46,7 @@ class PartitionEvaluator:
     timezone : zone of literals without one.
     """
 
-    def __init__(self, predicate: PruningPredicate | Literal[True], residuals: Residuals, timezone: str):
+    def __init__(self, predicate: PruningPredicate | Literal[True], residuals: PartitionResiduals, timezone: str):
         self._residuals = residuals
         self._timezone = timezone
         self._is_unchanged = predicate is True or residuals.is_unchanged
@@ -114,7 +114,6 @@ def plan_scan(
     *,
     filesystem: Any,
     cache: MetadataCache | None,
-    residuals: Residuals | None = None,
     footers: Evaluator | None = None,
     table: TableSnapshot | None = None,
     index: Evaluator | None = None,
@@ -129,7 +128,6 @@ def plan_scan(
     kind : of plan that is made.
     filesystem : of the files; None for local paths and URLs.
     cache : cached footers, to which those read now are added; None for none.
-    residuals : the residuals of the predicate; None to compute them from `partitions`.
     footers : plans files by what is in them; None for `FileEvaluator` in this process.
     table : the table whose files they are, whose statistics are evaluated before files are opened; None for none.
     index : lake index that is queried before files are opened; None for none.
@@ -138,7 +136,8 @@ def plan_scan(
     timezone, ignore_case = options.timezone, options.ignore_case
     request = ScanRequest(node, timezone, ignore_case)
     plan = kind(filesystem=filesystem, partitions=partitions, asked=request, table=table)
-    if residuals is None and partitions:
+    residuals = None
+    if partitions:
         residuals = partitions.make_residuals(node, timezone, ignore_case=ignore_case, strict=False)
     predicate: PruningPredicate | Literal[True] = True if node is None else PruningPredicate(node, timezone)
     if footers is None:

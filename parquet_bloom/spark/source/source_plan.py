@@ -8,6 +8,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from functools import cached_property
 
+import pyarrow as pa
 from pyspark.sql.types import StringType, StructField, StructType
 
 from ...errors import NotParquetError, ParquetBloomError, StorageError, UnknownColumnError, UnreadableColumnError
@@ -19,17 +20,17 @@ from ...scan.model.scan_plan import PARQUET, FilePlan, ScanPlan
 from ...scan.plan.plan_scan import plan_scan
 from ...scan.scan_options import ScanOptions
 from ...storage import Entry, FileIdentity, RemoteIdentity, is_url, list_entries
-from ..exact_row_groups import find_version
+from ..jobs.file_tasks import TaskLimits
 from ..plan.column_trust import SparkCompatibility
 from ..session.session_settings import CannotPush, fold_case, is_pattern, local_path
-from ..spark_partitions import FolderResiduals, Layout, find_layout, infer_type, parse_value
+from ..spark_partitions import Layout, find_layout, find_partition_values, infer_type, parse_value
 from .source_options import Conjunct, Options
-from .source_reader import FilePartition
+from .source_reader import FilePartition, find_version, pack_row_groups
 from .spark_schema import infer_schema
 
 _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:/+")
 _MIN_TASK_BYTES = 4 << 20  # Spark counts as much for opening a file
-_MAX_TASK_BYTES = 128 << 20
+_ANY_BYTES = 1 << 62
 _DEFAULT_TASKS = 32  # if it is not known how many run at a time
 
 
@@ -140,33 +141,45 @@ class FileListing:
         """
         layout = self._files_and_layout[1]
         partition_fields = self.resolve_partition_fields(schema)
-        partitions = []
+        partitions, sizes = [], []
         for plan in self._plan_files(partition_fields, conjuncts):
-            row_groups = tuple(one.row_group for one in plan.row_groups if one.read and one.num_rows)
+            row_groups = [group for group in plan.row_groups if group.read and group.num_rows]
             if row_groups:
                 texts = layout.values.get(plan.path, ())
                 values = tuple(self._parse_value(texts[i], field, plan.path) for i, field in partition_fields)
                 assert isinstance(plan.identity, FileIdentity | RemoteIdentity)
-                state = plan.identity.size, find_version(plan.identity)
-                partitions.append((FilePartition(plan.path, row_groups, state, values), plan))
-        return list(self._pack_tasks(partitions))
+                size, num_rows = plan.identity.size, sum(group.num_rows for group in plan.row_groups)
+                state = size, find_version(plan.identity)
+                partitions += [FilePartition(plan.path, (one.row_group,), state, values) for one in row_groups]
+                sizes += [size * group.num_rows // num_rows for group in row_groups]  # as if all rows were of one size
+        options = self._options
+        limits = TaskLimits(min(options.parallelism or _DEFAULT_TASKS, max(1, sum(sizes) // _MIN_TASK_BYTES)))
+        if options.num_tasks is not None:
+            limits = TaskLimits(options.num_tasks, max_bytes=_ANY_BYTES)
+        return pack_row_groups(partitions, sizes, limits)
 
     def _plan_files(
         self, partition_fields: Sequence[tuple[int, StructField]], conjuncts: Sequence[Conjunct]
     ) -> list[FilePlan]:
         """Return the plan of each file: Spark's rules decide what folders and files say."""
         options, (entries, layout) = self._options, self._files_and_layout
-        types = {name: StructField(name, StringType()) for name in layout.columns}
-        types |= {layout.columns[i]: field for i, field in partition_fields}
-        spelled = replace(layout, columns=tuple(field.name for field in types.values()))
         node = tree.all_of(item.node for item in conjuncts) if conjuncts else None
         fields = {name: field for item in conjuncts for name, field in item.fields.items()}
-        stored = {name: field for name, field in fields.items() if field.path[0] not in spelled.columns}
-        residuals = None if node is None else FolderResiduals(node, fields, spelled, StructType([*types.values()]))
+        paths, values = [entry.path for entry in entries], pa.table({})
+        spelled = [field.name for _, field in partition_fields]
+        if node is not None:
+            layout = replace(
+                layout,
+                columns=tuple(spelled),
+                values={path: tuple(texts[i] for i, _ in partition_fields) for path, texts in layout.values.items()},
+            )
+            schema = StructType([field for _, field in partition_fields])
+            node, values = find_partition_values(node, fields, layout, schema, paths)
+        stored = {name: field for name, field in fields.items() if field.path[0] not in spelled}
         plan = plan_scan(
             entries,
             node,
-            Partitions(()),
+            Partitions.of_table(paths, values, "its folder"),
             ScanOptions(
                 ignore_case=options.rules.ignore_case,
                 named=lambda _: True,
@@ -175,7 +188,6 @@ class FileListing:
             ScanPlan,
             filesystem=options.filesystem,
             cache=SHARED_CACHE,
-            residuals=residuals,
         )
         for file in plan.files:
             if file.format != PARQUET:
@@ -189,38 +201,6 @@ class FileListing:
             raise UnreadableColumnError(
                 f"the value in its folder's name: {doubt}", path=file, column=field.name
             ) from None
-
-    def _pack_tasks(self, partitions: Sequence[tuple[FilePartition, FilePlan]]) -> Iterator[tuple[FilePartition, ...]]:
-        """Yield tasks of whole row groups, in the order of the files, each with its share of the bytes."""
-        options = self._options
-        sizes = [_estimate_sizes(partition, plan) for partition, plan in partitions]
-        total = sum(map(sum, sizes))
-        task_bytes = max(_MIN_TASK_BYTES, min(_MAX_TASK_BYTES, total // (options.parallelism or _DEFAULT_TASKS)))
-        if options.num_tasks is not None:
-            task_bytes = total // options.num_tasks
-        task: list[FilePartition] = []
-        size = 0
-        for (partition, _), sizes_of_file in zip(partitions, sizes, strict=True):
-            row_groups: list[int] = []
-            for row_group, num_bytes in zip(partition.row_groups, sizes_of_file, strict=True):
-                if size and size + num_bytes > task_bytes:
-                    yield (*task, *_restrict_partition(partition, row_groups))
-                    task, row_groups, size = [], [], 0
-                row_groups.append(row_group)
-                size += num_bytes
-            task += _restrict_partition(partition, row_groups)
-        if task:
-            yield tuple(task)
-
-
-def _estimate_sizes(partition: FilePartition, plan: FilePlan) -> list[int]:
-    """Return the bytes of each of a partition's row groups, as if all rows of the file were of one size."""
-    num_rows = [one.num_rows for one in plan.row_groups]
-    return [partition.state[0] * num_rows[row_group] // sum(num_rows) for row_group in partition.row_groups]
-
-
-def _restrict_partition(partition: FilePartition, row_groups: Sequence[int]) -> list[FilePartition]:
-    return [replace(partition, row_groups=tuple(row_groups))] if row_groups else []
 
 
 def _resolve_path(path: str) -> str:
