@@ -49,6 +49,8 @@ DRIVER = "what executors send the driver, made by this package's own tasks; what
 ALLOWED = {
     ("util/lazy.py", "importlib.import_module"): "names of this package's modules, from a table in it",
     ("util/lazy.py", "import_module"): "names of this package's modules, from a table in it",
+    ("util/lazy.py", "importlib.util.find_spec"): "whether a package that is optional is installed",
+    ("util/lazy.py", "find_spec"): "whether a package that is optional is installed",
     ("cli/lazy_group.py", "importlib.import_module"): "a command's module: a name in the table of commands",
     ("cli/lazy_group.py", "import_module"): "a command's module: a name in the table of commands",
     ("core/dispatch.py", "importlib.import_module"): "kernels: names in a list, chosen by the processor",

@@ -11,7 +11,6 @@ from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
 from functools import partial
-from importlib.util import find_spec
 from itertools import accumulate
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -19,7 +18,7 @@ from ...errors import ParquetBloomError, StorageError
 from ...storage import resolve_filesystem
 from ...storage.index_folder import Folder
 from ...storage.objects.store_errors import is_panic
-from ...util.lazy import late_module
+from ...util.lazy import is_installed, late_module
 from ...util.messages import logger
 from ..table_locations import FILE_SCHEME, require_inside, resolve_delta_path
 from ..table_snapshot import Table, TableChanges, TableFiles, as_integer, make_missing_error
@@ -366,7 +365,7 @@ class DeltaSource(Table):
             return _DeltaReading(table, root, self._filesystem, self.outside)
 
     def _load(self) -> DeltaTable:
-        if find_spec("deltalake") is None:
+        if not is_installed("deltalake"):
             raise make_missing_error("Delta", "deltalake", self.name)
         make = partial(deltalake.DeltaTable, self.name, storage_options=format_settings(self._options))
         with self._named_versions(self._version):

@@ -6,7 +6,6 @@ import json
 import os
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from importlib.util import find_spec
 from typing import TYPE_CHECKING
 from urllib.parse import quote, unquote
 from uuid import uuid4
@@ -17,7 +16,7 @@ from ...errors import ParquetBloomError, StorageError, first_line
 from ...storage import is_url, resolve_filesystem
 from ...storage.index_folder import Folder
 from ...storage.objects.store_errors import is_panic
-from ...util.lazy import late_module
+from ...util.lazy import is_installed, late_module
 from ..delta.delta_log import LOG_FOLDER, Action, read_live_adds, require_same_files
 from ..delta.delta_snapshot import make_snapshot
 from ..delta.delta_table import find_damage, format_settings
@@ -69,7 +68,7 @@ class DeltaTarget(Target):
             raise ParquetBloomError(f"{problem}; {WAY_OUT}", path=self.name)
         resolve_filesystem(None, storage_options)  # refuses what are no options
         self._options = format_settings(storage_options or {})
-        if find_spec("deltalake") is None:
+        if not is_installed("deltalake"):
             raise make_missing_error("Delta", "deltalake", self.name)
         try:
             transaction.RemoveAction  # noqa: B018  # which imports it

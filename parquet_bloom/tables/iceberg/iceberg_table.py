@@ -8,13 +8,12 @@ import os
 import threading
 from collections.abc import Mapping
 from dataclasses import dataclass
-from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
 from ...errors import ParquetBloomError, StorageError
 from ...redaction import redacted
 from ...storage.file_names import ICEBERG_FILES
-from ...util.lazy import late_module
+from ...util.lazy import is_installed, late_module
 from ..table_snapshot import Table, TableFiles, TableSnapshot, make_missing_error
 from .iceberg_snapshot import (
     Contents,
@@ -310,7 +309,7 @@ def iceberg(
         pyiceberg is missing, or what is given is not understood.
     """
     path = os.fsdecode(table) if isinstance(table, str | os.PathLike) else None
-    if find_spec("pyiceberg") is None:
+    if not is_installed("pyiceberg"):
         raise make_missing_error("Iceberg", "pyiceberg", path)
     request = make_request(snapshot_id, ref, as_of)
     if not isinstance(properties, Mapping | None):
