@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..errors import PredicateError
 from ..util.lazy import late_module
-from .parse.sql_simple import parse_sql
+from .parse.sql_parser import parse_sql
 from .tree import And, Equal, In, Node, Or, columns
 
 if TYPE_CHECKING:

@@ -331,7 +331,7 @@ def parse_number(text: str, *, negative: bool = False) -> Literal:
         if math.isinf(value) or (not value and _NONZERO.match(text)):
             raise PredicateError(f"{text} is beyond the range of a double")
         return -value if negative else value
-    raise PredicateError(f"{text!r} is not a number")
+    raise PredicateError(f"{_show(text)} is not a number")
 
 
 def parse_hexadecimal(text: str) -> bytes:

@@ -21,7 +21,7 @@ A **literal** has one of these types, exactly (no subclasses; `parse_dnf` conver
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from operator import attrgetter, ne
 from typing import Any, TypeVar
@@ -313,21 +313,28 @@ def any_of(children: Iterable[Node]) -> Node:
     nodes: list[Node] = []
     for child in children:
         nodes.extend(child.children if isinstance(child, Or) else (child,))
+    merged = merge_equalities(nodes)
+    return merged[0] if len(merged) == 1 else Or(tuple(merged))
+
+
+def merge_equalities(nodes: Sequence[Node], is_negated: bool = False) -> list[Node]:
+    """Merge the equalities of each column, or negated the inequalities, into one leaf at the position of the first."""
+    kinds = (NotEqual, NotIn) if is_negated else (Equal, In)
     gathered: dict[str, list[Leaf]] = {}
     for node in nodes:
-        if isinstance(node, Equal | In):
+        if isinstance(node, kinds):
             gathered.setdefault(node.column, []).append(node)
     merged: list[Node] = []
     for node in nodes:
-        if isinstance(node, Equal | In):
+        if isinstance(node, kinds):
             leaves = gathered.pop(node.column, [])
             if len(leaves) > 1:
-                merged.append(In(node.column, tuple(value for leaf in leaves for value in leaf.literals)))
+                merged.append(kinds[1](node.column, tuple(value for leaf in leaves for value in leaf.literals)))
             else:
                 merged.extend(leaves)
         else:
             merged.append(node)
-    return merged[0] if len(merged) == 1 else Or(tuple(merged))
+    return merged
 
 
 _OPPOSITES: dict[type[Leaf], type[Any]] = {
@@ -373,6 +380,43 @@ def null_safe_equal(column: str, value: literal.Literal) -> Node:
 def call_text(function: str, column: str) -> str:
     """Format a function of a column, given by its text, as SQL."""
     return FUNCTIONS[function].format(column)
+
+
+class Subject:
+    """The left side of a comparison.
+
+    Attributes
+    ----------
+    name : dotted name of the column.
+    function : one of `FUNCTIONS`; empty for the column itself.
+    is_exact : False where an engine evaluates the comparison again, see `CallIn`.
+    """
+
+    __slots__ = ("function", "is_exact", "name")
+
+    def __init__(self, name: str, function: str = "", is_exact: bool = True) -> None:
+        self.name, self.function, self.is_exact = name, function, is_exact
+
+    def compare(self, operator: str, value: literal.Literal) -> Node:
+        """Return the predicate of a comparison by `=`, `<>`, `<`, `<=`, `>` or `>=`.
+
+        Raises
+        ------
+        PredicateError
+            A function is not compared for equality, or not with a text.
+        """
+        if self.function:
+            if operator not in ("=", "<>"):
+                problem = f"{call_text(self.function, self.name)} can be compared by =, <> and IN only"
+                raise PredicateError(problem, column=self.name)
+            return (CallIn if operator == "=" else CallNotIn)(self.name, self.function, (value,), self.is_exact)
+        if operator == "=":
+            return Equal(self.name, value)
+        return NotEqual(self.name, value) if operator == "<>" else Compare(self.name, operator, value)
+
+    def is_in(self, values: tuple[literal.Literal, ...]) -> Node:
+        """Return the predicate that it is one of some values; raises as `compare`."""
+        return CallIn(self.name, self.function, values, self.is_exact) if self.function else In(self.name, values)
 
 
 def leaves(node: Node) -> tuple[Leaf, ...]:

@@ -52,7 +52,7 @@ def prune(
         `google_service_account`, `azure_storage_account_name`, `allow_http`, `timeout`, `max_retries`); the defaults
         are taken from the environment.
     timezone : zone of timestamps written without one, where a column holds instants.
-    dialect : sqlglot dialect of SQL text; None for generic SQL.
+    dialect : of SQL text: "spark", or another one that sqlglot knows (extra `dialects`); None for generic SQL.
     case_sensitive : False to match column names whatever their case.
     progress : called after each file with (done, in all).
     on_error : called with the error of a file that cannot be read, which is then left out of the report; without it,

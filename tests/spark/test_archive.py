@@ -20,7 +20,7 @@ from parquet_bloom.errors import ParquetBloomError
 from parquet_bloom.spark import executor_archive
 from parquet_bloom.spark import executor_archive as archive_build
 
-HEAVY = ("numpy", "pyarrow", "obstore", "sqlglot", "rich")
+HEAVY = ("numpy", "pyarrow", "obstore", "rich")
 SUFFIX = sysconfig.get_config_var("EXT_SUFFIX")
 MakeDistribution = Callable[..., Path]
 

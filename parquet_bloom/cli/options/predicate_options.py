@@ -30,7 +30,7 @@ class PredicateOptions(CommandOptions):
     """The predicate of a command, and what it is decided by."""
 
     where: str | None = option("SQL", _WHERE)
-    dialect: str | None = option("NAME", "SQL dialect of the predicate, by its name in sqlglot, such as spark.")
+    dialect: str | None = option("NAME", "SQL dialect of the predicate: spark, or another one that sqlglot knows.")
     timezone: str = TIMEZONE
     case_sensitive: bool = option(
         None,

@@ -25,7 +25,6 @@ import pyarrow as pa
 from ...errors import ExpressionError, PredicateError, first_line
 from ...util.lazy import late_module
 from .. import literal
-from ..calls import Subject
 from ..tree import (
     OPERATORS,
     And,
@@ -43,6 +42,7 @@ from ..tree import (
     NotEqual,
     NotIn,
     Or,
+    Subject,
     all_of,
     any_of,
     fold,

@@ -27,8 +27,7 @@ import pyarrow as pa
 from ...errors import ExpressionError, PredicateError
 from ...util.lazy import late_module
 from .. import literal
-from ..calls import Subject
-from ..tree import Compare, Equal, IsNotNull, IsNull, Node, NotEqual, all_of, any_of, negation
+from ..tree import Compare, Equal, IsNotNull, IsNull, Node, NotEqual, Subject, all_of, any_of, negation
 from .arrow_expression import COMPARISONS, SWAPPED, cast_literal, get_option, read_parts
 
 if TYPE_CHECKING:

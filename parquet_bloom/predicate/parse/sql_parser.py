@@ -1,454 +1,581 @@
-"""Parse a WHERE condition in SQL into the predicate tree, by means of sqlglot, which is imported when first needed.
+"""Parse a WHERE condition in SQL into the predicate tree.
 
-Simple conditions do not need it: `simple` parses those to the same tree, and leaves all others to `fold_sql`.
-
-sqlglot's parser turns a construct that it does not know into something similar. So the text is first split at AND, OR
-and their parentheses (see `tokens`), sqlglot parses one comparison at a time, and only results that are known to have
-the same meaning are accepted.
-
-The default dialect: names are unquoted or in double quotes or backticks, strings in single quotes, a quote within is
-doubled, and a backslash is an ordinary character. Names keep their case. `"a.b"` is one name, represented like the path
-a.b (see `tree`).
+`sql_tokens` splits the condition into comparisons, which are read here: whatever is not understood wholly and exactly
+is an error that names it. No part recurses, and all take linear time.
 """
 
 from __future__ import annotations
 
-import re
-from typing import TYPE_CHECKING, Any, NamedTuple
+from collections.abc import Callable, Iterator, Sequence
+from typing import NoReturn, TypeAlias
 
 from ...errors import PredicateError
 from .. import literal
-from ..calls import Subject
-from ..tree import And, Compare, Contains, IsNotNull, IsNull, Node, all_of, any_of, negation
-from .sql_tokens import Builder, SqlText, T, find_dialect, shorten, silence_sqlglot
+from ..tree import (
+    And,
+    Compare,
+    Connective,
+    Contains,
+    IsNotNull,
+    IsNull,
+    Node,
+    Or,
+    Subject,
+    all_of,
+    any_of,
+    merge_equalities,
+    negation,
+)
+from .sql_tokens import ENDS, Kind, SqlText, T, shorten, unquote
 
-if TYPE_CHECKING:
-    from sqlglot import exp
+SPARK = frozenset({"spark", "databricks"})
+"""Dialects that are parsed as Spark's."""
 
-
-# By sqlglot's name, or by the SQL name where sqlglot does not know the function. ARRAY_CONTAINS of Snowflake, which
-# takes the list last, and `contains` of DuckDB, which also takes strings, are not supported.
-_ONE = frozenset({"ArrayContains", "list_contains", "list_has", "array_has"})
-_ANY = frozenset({"ArrayOverlaps", "list_has_any", "array_has_any", "arrays_overlap"})
-_ALL = frozenset({"ArrayContainsAll", "list_has_all", "array_has_all"})
-
-
-class ListComparison(NamedTuple):
-    """A comparison of a list column with literals.
-
-    Attributes
-    ----------
-    column, literals : sqlglot's nodes.
-    is_any : whether one of the literals suffices; otherwise the list must contain all of them.
-    """
-
-    column: Any
-    literals: list[Any]
-    is_any: bool
-
-
-def find_list_comparison(node: Any, exp: Any) -> ListComparison | None:
-    """Return the list comparison of a node of sqlglot; None for other nodes."""
-    name, operands = type(node).__name__, _find_operands(node, exp)
-    if name == "Anonymous":
-        name = str(node.this).lower()
-    if name == "EQ" and type(node.expression) is exp.Any:  # literal = ANY(column)
-        column = node.expression.this.unnest()
-        return ListComparison(column, [node.this], True) if type(column) in (exp.Column, exp.Dot) else None
-    if operands is None:
-        return None
-    column, values = operands
-    if name in _ONE:
-        return ListComparison(column, [values], True)
-    if name in _ANY | _ALL and type(values) is exp.Array:
-        return ListComparison(column, list(values.expressions), name in _ANY)
-    return None
-
-
-def _find_operands(node: Any, exp: Any) -> list[Any] | None:
-    """Return the operands of a function or operator that has exactly two arguments; else None."""
-    if type(node) is exp.Anonymous:
-        return list(node.expressions) if len(node.expressions) == 2 else None
-    if any(value for name, value in node.args.items() if name not in ("this", "expression")):
-        return None
-    operands = [node.args.get("this"), node.args.get("expression")]
-    return None if None in operands else operands
-
-
-SUPPORTED = (
+_SUPPORTED = (
     "supported are =, <=>, <>, <, <=, >, >=, BETWEEN, IN, IS NULL, AND, OR, NOT and array_contains over columns,"
     " lower(x), upper(x), literals"
 )
 
-_UNQUOTED = re.compile(r"\w+")
-
-# Types of typed literals, by sqlglot's names -> `literal.typed`'s kinds.
-_TYPES = {
-    "DATE": "date",
-    "TIME": "time",
-    "TIMESTAMP": "timestamp",
-    "TIMESTAMPTZ": "timestamp",
-    "TIMESTAMPLTZ": "timestamp",
-    "TIMESTAMPNTZ": "wallclock",
-    "TIMESTAMP_NS": "wallclock",
-    "DATETIME": "wallclock",
-    "UUID": "uuid",
-    "DOUBLE": "double",
-}
-
-# Names of unsupported constructs in messages.
-_NAMES = {
-    "Not": "such a NOT",
-    "Like": "LIKE",
-    "ILike": "ILIKE",
-    "Neg": "a minus sign before anything but a number",
-    "Add": "arithmetic",
-    "Sub": "arithmetic",
-    "Mul": "arithmetic",
-    "Div": "arithmetic",
-    "Mod": "arithmetic",
-    "Case": "CASE",
-    "Cast": "such a CAST",
-    "TryCast": "such a CAST",
-    "Select": "a subquery",
-    "Subquery": "a subquery",
-    "Exists": "a subquery",
-    "Tuple": "a tuple",
-    "Concat": "a text in several pieces",
-    "Placeholder": "a placeholder",
-    "Parameter": "a parameter",
-    "Bracket": "a list or map element",
-    "Interval": "an interval",
-    "Command": "a statement (a name like that needs quotes)",
-    "Boolean": "TRUE or FALSE as a condition",
-    "Literal": "a literal as a condition",
-    "Null": "NULL as a condition",
-    "Column": "a column as a condition (write flag = TRUE)",
-}
-
-
-class Operands:
-    """Reads columns and literals.
-
-    Parameters
-    ----------
-    exp : the expressions module of sqlglot, which this module does not import.
-    casts_exactly : whether casts to texts are what `predicate.calls` says in this dialect.
-    """
-
-    def __init__(self, exp: Any, casts_exactly: bool = False) -> None:
-        self.exp = exp
-        self._casts_exactly = casts_exactly
-
-    def refusal(self, node: exp.Expression) -> PredicateError:
-        """Make the error for a construct that is not supported."""
-        if type(node) is self.exp.Anonymous:
-            name = f"the function {node.name}"
-        elif isinstance(node, self.exp.Func) and type(node).__name__ not in _NAMES:
-            name = f"the function {node.sql_name()}"
-        else:
-            name = _name_construct(node)
-        return PredicateError(f"{name} is not supported; {SUPPORTED}")
-
-    def is_column(self, node: exp.Expression) -> bool:
-        """Return whether a node is a column or a field of one."""
-        while type(node) is self.exp.Dot:
-            node = node.this
-        return type(node) is self.exp.Column
-
-    def is_subject(self, node: exp.Expression) -> bool:
-        """Return whether a node is a column, or a function of one that can be compared."""
-        inner = self._find_argument(node)
-        return self.is_column(node) or (inner is not None and self.is_column(inner))
-
-    def subject(self, node: exp.Expression) -> Subject:
-        """Return the column, or function of one, that a node is; raises as `column`."""
-        inner = self._find_argument(strip_parentheses(node, self.exp))
-        if inner is None or not self.is_column(inner):
-            return Subject(self.column(node))
-        return Subject(self.column(inner), self._find_function(strip_parentheses(node, self.exp)))
-
-    def _find_function(self, node: exp.Expression) -> str:
-        """Return the function of `tree.FUNCTIONS` that a node is; empty for others."""
-        exp = self.exp
-        name = {exp.Lower: "lower", exp.Upper: "upper", exp.Cast: "string", exp.TryCast: "string"}.get(type(node), "")
-        if name != "string":
-            return name
-        to, types = node.args["to"], exp.DataType.Type
-        is_text = to.this in (types.TEXT, types.VARCHAR)
-        is_plain = not any(value for key, value in to.args.items() if key not in ("this", "nested"))
-        others = any(value for key, value in node.args.items() if key not in ("this", "to", "safe"))
-        return name if is_text and is_plain and not others and self._casts_exactly else ""
-
-    def _find_argument(self, node: exp.Expression) -> Any:
-        """Return the argument of a function that can be compared; None for other nodes."""
-        if not self._find_function(node):
-            return None
-        others = any(value for key, value in node.args.items() if key not in ("this", "to", "safe"))
-        return None if others else strip_parentheses(node.this, self.exp)
-
-    def column(self, node: exp.Expression) -> str:
-        """Return the dotted name of a column or struct leaf.
-
-        Raises
-        ------
-        PredicateError
-            The node is something else.
-        """
-        exp = self.exp
-        node = strip_parentheses(node, exp)
-        parts: list[Any] = []
-        while type(node) is exp.Dot:
-            parts.append(node.args["expression"])
-            node = node.this
-        if type(node) is not exp.Column or node.args.get("join_mark"):
-            raise PredicateError(f"a column is expected, not {_name_construct(node)}; {SUPPORTED}")
-        parts += [node.args.get(part) for part in ("this", "table", "db", "catalog") if node.args.get(part)]
-        for part in parts:
-            if type(part) is not exp.Identifier or not part.this:
-                raise PredicateError(f"this is not a column name; {SUPPORTED}")
-            if not part.args.get("quoted") and (not _UNQUOTED.fullmatch(part.this) or part.this.isdigit()):
-                raise PredicateError(f"the name {part.this!r} must be quoted")
-        return ".".join(part.this for part in reversed(parts))
-
-    def value(self, node: exp.Expression) -> literal.Literal:
-        """Return the value of a literal.
-
-        Raises
-        ------
-        PredicateError
-            The node is something else, or a literal that is not supported.
-        """
-        exp = self.exp
-        negative = type(node) is exp.Neg
-        if negative:
-            node = strip_parentheses(node.this, exp)
-        if type(node) is exp.Literal and not node.args.get("is_string"):
-            return literal.parse_number(node.this, negative=negative)
-        if negative:
-            raise PredicateError(f"{_NAMES['Neg']} is not supported; {SUPPORTED}")
-        if type(node) is exp.Literal:
-            return str(node.this)
-        if type(node) is exp.Boolean:
-            return bool(node.this)
-        if type(node) is exp.Null:
-            return None
-        if type(node) is exp.HexString:
-            return literal.parse_hexadecimal(str(node.this))
-        if type(node) in (exp.Cast, exp.TryCast):
-            return self._parse_typed(node)
-        if self.is_column(node):
-            raise PredicateError(f"a literal is expected, not the column {self.column(node)}; {SUPPORTED}")
-        raise self.refusal(node)
-
-    def _parse_typed(self, node: exp.Expression) -> literal.Literal:
-        """Read DATE '...' and the like, which sqlglot represents as casts of a text."""
-        exp = self.exp
-        text, to = strip_parentheses(node.this, exp), node.args["to"]
-        other_arguments = [name for name, value in node.args.items() if value and name not in ("this", "to", "safe")]
-        kind = _TYPES.get(getattr(to.this, "name", ""))
-        is_text = type(text) is exp.Literal and text.args.get("is_string")
-        if (
-            other_arguments
-            or kind is None
-            or not is_text
-            or any(value for name, value in to.args.items() if name != "this")
-        ):
-            raise self.refusal(node)
-        return literal.parse_typed(kind, str(text.this))
-
-
-def strip_parentheses(node: Any, exp: Any) -> Any:
-    """Return the node inside any parentheses."""
-    while type(node) is exp.Paren:
-        node = node.this
-    return node
-
-
-def _name_construct(node: Any) -> str:
-    return _NAMES.get(type(node).__name__, f"such an expression ({type(node).__name__})")
-
-
-# Comparisons by sqlglot's names, and operators with their operands swapped.
-_COMPARISONS = {
-    "EQ": "=",
-    "NEQ": "<>",
-    "NullSafeEQ": "<=>",
-    "NullSafeNEQ": "distinct",
-    "LT": "<",
-    "LTE": "<=",
-    "GT": ">",
-    "GTE": ">=",
-}
+_COMPARISONS = {"=": "=", "==": "=", "<>": "<>", "!=": "<>", "<=>": "<=>", "<": "<", "<=": "<=", ">": ">", ">=": ">="}
 _SWAPPED = {"<": ">", "<=": ">=", ">": "<", ">=": "<="}
+_WORDS = {"NULL": None, "TRUE": True, "FALSE": False}
 
-TREE: Builder[Node] = Builder(lambda text, read: read(), negation, all_of, any_of)
+# Types by their first word -> {the words after it: kind of `literal.parse_typed`, or "string", a function of columns}.
+_TYPES: dict[str, dict[tuple[str, ...], str]] = {
+    "DATE": {(): "date"},
+    "TIME": {("WITHOUT", "TIME", "ZONE"): "time", (): "time"},
+    "TIMESTAMP": {
+        ("WITH", "TIME", "ZONE"): "timestamp",
+        ("WITH", "LOCAL", "TIME", "ZONE"): "timestamp",
+        ("WITHOUT", "TIME", "ZONE"): "wallclock",
+        (): "timestamp",
+    },
+    "TIMESTAMPTZ": {(): "timestamp"},
+    "TIMESTAMPLTZ": {(): "timestamp"},
+    "TIMESTAMP_LTZ": {(): "timestamp"},
+    "TIMESTAMPNTZ": {(): "wallclock"},
+    "TIMESTAMP_NTZ": {(): "wallclock"},
+    "DATETIME": {(): "wallclock"},
+    "UUID": {(): "uuid"},
+    "DOUBLE": {("PRECISION",): "double", (): "double"},
+    "VARCHAR": {(): "string"},
+    "STRING": {(): "string"},
+    "TEXT": {(): "string"},
+}
+
+_IN_TYPES = frozenset({"WITH", "WITHOUT", "PRECISION"})
+
+_FUNCTIONS = {"LOWER": "lower", "LCASE": "lower", "UPPER": "upper", "UCASE": "upper"}
+_CASTS = frozenset({"CAST", "TRY_CAST"})
+
+# Functions of a list column and a literal, or an array of literals of which any or all are to be contained.
+_LISTS: dict[str, Callable[[list[Node]], Node] | None] = {
+    "ARRAY_CONTAINS": None,
+    "LIST_CONTAINS": None,
+    "LIST_HAS": None,
+    "ARRAY_HAS": None,
+    "ARRAYS_OVERLAP": any_of,
+    "LIST_HAS_ANY": any_of,
+    "ARRAY_HAS_ANY": any_of,
+    "LIST_HAS_ALL": all_of,
+    "ARRAY_HAS_ALL": all_of,
+}
+
+# Tokens that begin what is not supported, and are not the name of a column unless they are quoted.
+_REFUSED = {
+    **dict.fromkeys(("LIKE", "ILIKE", "RLIKE", "REGEXP", "SIMILAR", "COLLATE", "CASE"), "{}"),
+    **dict.fromkeys(
+        ("CURRENT_DATE", "CURRENT_TIME", "CURRENT_TIMESTAMP", "LOCALTIME", "LOCALTIMESTAMP", "CURRENT_USER"),
+        "the function {}",
+    ),
+    **dict.fromkeys(("+", "-", "*", "/", "%"), "arithmetic"),
+    **dict.fromkeys(("SELECT", "EXISTS"), "a subquery"),
+    **dict.fromkeys(("?", ":"), "a placeholder"),
+    "@": "a parameter",
+    "$": "a parameter, or a name with $ without quotes,",
+    **dict.fromkeys(("NOT", "!"), "such a NOT"),
+    "INTERVAL": "an interval",
+    "||": "a text in several pieces",
+    "::": "such a CAST",
+    "[": "a list or map element",
+    ",": "a tuple",
+}
+_NO_NAMES = {*_REFUSED, *ENDS, "IN", "BETWEEN"} - {"INTERVAL"}
+_KEYWORDS = frozenset({*_NO_NAMES, *_TYPES, *_WORDS, "INTERVAL"})
+
+_Operand: TypeAlias = Subject | literal.Literal
 
 
-def fold_sql(text: str, dialect: str | None, builder: Builder[T]) -> T:
-    """Split a condition at NOT, AND, OR and parentheses, whatever the comparisons between them are.
+def parse_sql(text: str, dialect: str | None = None) -> Node:
+    """Parse the condition of a WHERE clause.
+
+    Supported are `=`, `==`, `<=>` (IS NOT DISTINCT FROM), `<>`, `!=`, `<`, `<=`, `>` and `>=` between a column and a
+    literal, in either order; `[NOT] BETWEEN`, `[NOT] IN (...)`, `IS [NOT] NULL`; `array_contains(column, literal)` of
+    lists, also by its names in other engines (`list_contains`, `array_has`, `literal = ANY(column)`), and for several
+    literals `arrays_overlap`, `list_has_any` and `list_has_all`; NOT, AND, OR and parentheses; struct leaves as dotted
+    names; `lower(column)`, `upper(column)` and `CAST(column AS VARCHAR)` (or STRING, or TEXT) in place of a column,
+    with `=`, `<>`, `IN` and `IS NULL`; whole numbers of any size, `1.50` (a Decimal), `1e3` (a float),
+    `'text'`, TRUE, FALSE, NULL, `X'AB'` (bytes), and DATE, TIME, TIMESTAMP, TIMESTAMPTZ, TIMESTAMP_NTZ, UUID and
+    DOUBLE before a text, after it with `::`, or in a CAST of one. The text of a timestamp may end in a UTC offset or
+    the name of a time zone. Comments are skipped.
+
+    Names are unquoted or in double quotes or backticks, and keep their case. `"a.b"` is one name, represented like the
+    path a.b (see `tree`).
 
     Parameters
     ----------
-    text, dialect : as for `simple.parse_sql`.
-    builder : receives the comparisons, supported or not, and the connectives; `TREE` makes the predicate tree of them.
+    text : the condition.
+    dialect : None for the dialect of this module, or "spark", in which double quotes enclose texts. Others are
+        translated by sqlglot, under its names, such as "duckdb"; it is installed with the extra `dialects`.
+
+    Raises
+    ------
+    PredicateError
+        A part of the text is not supported; the message names it.
+    """
+    if not isinstance(text, str):
+        raise PredicateError("the condition is not a text")
+    spark = dialect is not None and dialect.lower() in SPARK
+    if dialect is not None and not spark:
+        from .sql_dialects import translate  # not at the top: few conditions need it
+
+        text = translate(text, dialect)
+    source = SqlText(text, spark)
+    return _build(source.fold(_Reader(source).read, _negate, _Group))
+
+
+def fold_spark(
+    text: str,
+    comparison: Callable[[str, Callable[[], Node]], T],
+    negation: Callable[[T], T],
+    join: Callable[[Kind, list[T]], T],
+) -> T:
+    """Split a condition in Spark's dialect at NOT, AND, OR and parentheses, whatever the comparisons between them are.
+
+    Parameters
+    ----------
+    text : the condition.
+    comparison : takes the text of a comparison, and a function that parses it or raises PredicateError.
+    negation : takes the result of a part.
+    join : takes a connective and the results of two or more parts.
 
     Raises
     ------
     PredicateError
         The text cannot be split: quotes or parentheses do not match, or a part is missing.
     """
-    source = SqlText(text, find_dialect(dialect))
-    return source.fold(builder, _Comparisons(source).read)
+    source = SqlText(text, spark=True)
+    source.check()
+    reader = _Reader(source)
+
+    def split(start: int) -> tuple[T, int]:
+        stop = source.find_end(start)
+
+        def read() -> Node:
+            node, end = reader.read(start)
+            if end != stop:
+                raise PredicateError(f"not understood {source.place(end)}")
+            return node
+
+        return comparison(source.piece(start, stop), read), stop
+
+    return source.fold(split, negation, join)
 
 
-class _Comparisons:
-    """Reads the comparisons of one condition."""
+# ------------------------------------------------------------------------------------------------------- connectives
+
+
+class _Group:
+    """Conditions joined by AND or OR. The tree is built of the whole group at once, see `_build`."""
+
+    __slots__ = ("children", "is_negated", "kind")
+
+    def __init__(self, kind: Kind, children: Sequence[_Part], is_negated: bool = False) -> None:
+        self.kind, self.children, self.is_negated = kind, children, is_negated
+
+
+_Part: TypeAlias = Node | _Group
+
+
+def _negate(part: _Part) -> _Part:
+    if isinstance(part, _Group):
+        return _Group(part.kind, part.children, not part.is_negated)
+    return _Group(And, [part], is_negated=True)
+
+
+def _build(root: _Part) -> Node:
+    """Build the tree of a condition as `tree.all_of`, `any_of` and `negation` would from its comparisons up.
+
+    They copy all children at each parenthesis and NOT. Here a negation is passed down to the comparisons, and groups
+    whose children become those of one node are gathered once: `a OR (b OR NOT (c AND d))` is one OR.
+    """
+    if isinstance(root, Node):
+        return root
+    done: list[Node] = []  # children of the nodes that are open, one node's after the other's
+    kinds: list[Kind | None] = [None]  # of these nodes
+    # The groups that are open: their other children, whether these are negated, and whether equalities among them are
+    # merged by an OR; where those that are done begin, and whether this group merges them, and whether it ends a node.
+    opened: list[tuple[Iterator[_Part], bool, bool, int, bool, bool]] = []
+    group: _Group | None = root
+    is_negated = is_merged = False
+    while group is not None:
+        is_negated ^= group.is_negated
+        kind = (Or if group.kind is And else And) if is_negated else group.kind
+        begins = kind is not kinds[-1]
+        if begins:
+            kinds.append(kind)
+            is_merged = False
+        merges = group.kind is Or and not is_merged
+        opened.append((iter(group.children), is_negated, is_merged or merges, len(done), merges, begins))
+        group = None
+        while group is None and opened:
+            children, is_negated, is_merged, start, merges, ends = opened[-1]
+            for child in children:
+                if isinstance(child, _Group):
+                    group = child
+                    break
+                node = negation(child) if is_negated else child
+                if isinstance(node, Connective) and type(node) is kinds[-1]:
+                    done.extend(node.children)
+                else:
+                    done.append(node)
+            else:
+                opened.pop()
+                if merges:
+                    done[start:] = merge_equalities(done[start:], is_negated)
+                ended = kinds.pop() if ends else None
+                if ended is not None and len(done) > start + 1:
+                    done[start:] = [ended(tuple(done[start:]))]
+    return done[0]
+
+
+# ------------------------------------------------------------------------------------------------------- comparisons
+
+
+class _Reader:
+    """Reads the comparisons of one condition.
+
+    Parameters
+    ----------
+    source : the condition.
+    """
 
     def __init__(self, source: SqlText) -> None:
         self._source = source
-        self._exp = source.exp
-        self._operands = Operands(source.exp, source.casts_exactly)
+        self._spark = source.spark
+        self._tokens = source.tokens
+        self._quotes = ("'", '"') if source.spark else ("'",)
+        self._name_quotes = ("`",) if source.spark else ('"', "`")
+        self._index = 0  # of the next token
 
-    def read(self, start: int, stop: int) -> Node:
-        """Parse the comparison of the tokens from start to stop.
+    def read(self, start: int) -> tuple[Node, int]:
+        """Read the comparison that begins at a token.
+
+        Returns
+        -------
+        Its tree, and the index of the token after it.
 
         Raises
         ------
         PredicateError
-            It is not supported.
+            It is not supported, or the whole text is not a condition.
         """
-        for index in range(start, stop) if self._source.changed else ():
-            if index in self._source.changed:
-                raise PredicateError(self._source.changed[index])
+        self._index = start
         try:
-            return self._parse_plain_in(start, stop) or self._convert(
-                self._parse_with_sqlglot(start, stop), start, stop
-            )
+            node = self._read_comparison()
+            if self._tokens[self._index].upper() not in ENDS:
+                self._refuse()
+            return node, self._index
         except PredicateError as error:
-            raise PredicateError(f"{self._source.piece(start, stop)}: {error.problem}") from None
-
-    def _parse_with_sqlglot(self, start: int, stop: int) -> exp.Expression:
-        """Parse some tokens with sqlglot."""
+            problem = error.problem
         source = self._source
-        try:
-            with silence_sqlglot():
-                nodes = source.parser.parse_into(self._exp.Condition, source.tokens[start:stop], source.text)
-        except RecursionError:
-            raise PredicateError("nested too deeply") from None
-        except Exception as error:
-            details = getattr(error, "errors", None)
-            context = details[0].get("highlight") if details and isinstance(details[0], dict) else None
-            raise PredicateError("not understood" + (f" at {shorten(context)}" if context else "")) from None
-        if len(nodes) != 1 or nodes[0] is None:
-            raise PredicateError("not understood")
-        return nodes[0]  # type: ignore[return-value]
+        source.check()
+        raise PredicateError(f"{shorten(source.piece(start, source.find_end(start)))}: {problem}")
 
-    def _parse_plain_in(self, start: int, stop: int) -> Node | None:
-        """Parse `x IN (...)` over numbers, strings, dates and UUIDs directly from the tokens: lists may be long."""
-        types, tokens, last = self._source.types, self._source.tokens, stop - 1
-        opening = next((i for i in range(start, stop) if tokens[i].token_type == types.IN), last) + 1
-        if (
-            self._source.closing.get(opening) != last
-            or opening - 1 == start
-            or tokens[opening - 2].token_type == types.NOT
-        ):
-            return None
-        quick = {types.DATE: "date", types.UUID: "uuid"}  # the type of TIMESTAMP depends on the dialect
-        values: list[literal.Literal] = []
-        index = opening + 1
-        while True:
-            negative = tokens[index].token_type == types.DASH
-            index += negative
-            kind = tokens[index].token_type
-            if kind == types.NUMBER:
-                values.append(literal.parse_number(tokens[index].text, negative=negative))
-            elif kind == types.STRING and not negative:
-                values.append(tokens[index].text)
-            elif kind in quick and tokens[index + 1].token_type == types.STRING and not negative:
-                index += 1
-                values.append(literal.parse_typed(quick[kind], tokens[index].text))
+    def _refuse(self, problem: str = "") -> NoReturn:
+        """Raise the error for something that is not supported; by default it is the next token."""
+        token, before = self._tokens[self._index], self._tokens[self._index - 1]
+        if not problem and token.startswith(self._quotes) and self._index and before.startswith(self._quotes):
+            problem = _REFUSED["||"]
+        if not problem and token.upper() not in _REFUSED:
+            raise PredicateError(f"not understood {self._source.place(self._index)}")
+        problem = problem or _REFUSED[token.upper()].format(token.upper())
+        raise PredicateError(f"{problem} is not supported; {_SUPPORTED}")
+
+    def _takes(self, *words: str) -> bool:
+        """Return whether these are the next tokens, and take them."""
+        stop = self._index + len(words)
+        taken = [token.upper() for token in self._tokens[self._index : stop]] == [*words]
+        self._index = stop if taken else self._index
+        return taken
+
+    def _require(self, word: str) -> None:
+        if not self._takes(word):
+            self._refuse()
+
+    def _read_comparison(self) -> Node:
+        tokens, index = self._tokens, self._index
+        if tokens[index + 1] == "(" and tokens[index].upper() in _LISTS:
+            return self._read_list_function()
+        left = self._read_operand()
+        word = tokens[self._index].upper()
+        operator = _COMPARISONS.get(word)
+        if operator is not None:
+            self._index += 1
+            if operator == "=" and tokens[self._index + 1] == "(" and self._takes("ANY", "("):
+                column = self._column(self._read_operand(calls=False))
+                self._require(")")
+                return Contains(column, self._value(left))
+            return self._compare(left, operator, self._read_operand())
+        if word in ENDS:
+            is_column = isinstance(left, Subject)
+            self._refuse("a column as a condition (write flag = TRUE)" if is_column else "a literal as a condition")
+        is_negated = word == "NOT"
+        if is_negated:
+            self._index += 1
+            word = tokens[self._index].upper()
+        self._index += 1
+        if word == "IN":
+            if tokens[self._index] != "(":
+                raise PredicateError(f"IN takes a list of literals in parentheses; {_SUPPORTED}")
+            self._index += 1
+            node = self._subject(left).is_in(self._read_values(")"))
+        elif word == "BETWEEN":
+            column, low = self._column(left), self._read_value()
+            self._require("AND")
+            node = And((Compare(column, ">=", low), Compare(column, "<=", self._read_value())))
+        elif word in ("IS", "ISNULL", "NOTNULL") and not is_negated:
+            is_negated = word == "NOTNULL" or (word == "IS" and self._takes("NOT"))
+            if word == "IS" and self._takes("DISTINCT", "FROM"):
+                node, is_negated = self._compare(left, "<=>", self._read_operand()), not is_negated
+            elif word == "IS" and not self._takes("NULL"):
+                raise PredicateError(f"IS takes NULL or DISTINCT FROM; {_SUPPORTED}")
             else:
-                return None
-            index += 1
-            if index == last:
-                break
-            if tokens[index].token_type != types.COMMA:
-                return None
-            index += 1
-        return self._operands.subject(self._parse_with_sqlglot(start, opening - 1)).is_in(tuple(values))
-
-    def _convert(self, node: exp.Expression, start: int, stop: int) -> Node:
-        exp = self._exp
-        comparison = find_list_comparison(node, exp)
-        if comparison is not None:
-            return self._convert_list_comparison(comparison, start, stop)
-        if type(node) is exp.Not and type(node.this) in (exp.In, exp.Is, exp.Between):
-            return negation(self._convert(node.this, start, stop))
-        operator = _COMPARISONS.get(type(node).__name__)
-        if operator:
-            return self._convert_comparison(operator, node)
-        if type(node) is exp.Is:
-            if type(node.expression) is not exp.Null:
-                raise PredicateError(f"IS takes NULL; {SUPPORTED}")
-            return IsNull(self._operands.subject(node.this).name)  # of a function, too: its result is null for a null
-        if type(node) is exp.Between:
-            if any(value for name, value in node.args.items() if name not in ("this", "low", "high")):
-                raise PredicateError(f"such a BETWEEN is not supported; {SUPPORTED}")
-            column = self._operands.column(node.this)
-            low, high = (self._operands.value(strip_parentheses(node.args[end], exp)) for end in ("low", "high"))
-            return And((Compare(column, ">=", low), Compare(column, "<=", high)))
-        if type(node) is exp.In:
-            if any(value for name, value in node.args.items() if name not in ("this", "expressions")):
-                raise PredicateError(f"IN takes a list of literals in parentheses; {SUPPORTED}")
-            subject = self._operands.subject(node.this)
-            values = tuple(self._operands.value(strip_parentheses(item, exp)) for item in node.expressions)
-            # sqlglot accepts missing items: `IN (1,,2)`
-            commas = sum(token.token_type == self._source.types.COMMA for token in self._source.tokens[start:stop])
-            if (
-                commas != max(0, len(values) - 1)
-                or self._source.tokens[stop - 1].token_type != self._source.types.R_PAREN
-            ):
-                raise PredicateError("a literal is missing in the list")
-            return subject.is_in(values)
-        raise self._operands.refusal(node)
-
-    def _count_commas(self, start: int, stop: int) -> int:
-        return sum(token.token_type == self._source.types.COMMA for token in self._source.tokens[start:stop])
-
-    def _convert_list_comparison(self, comparison: ListComparison, start: int, stop: int) -> Node:
-        values = [self._operands.value(strip_parentheses(item, self._exp)) for item in comparison.literals]
-        # sqlglot accepts missing items
-        is_call = self._source.closing.get(start + 1) == stop - 1
-        if (
-            self._count_commas(start, stop) != len(values) - 1 + is_call
-            or not values
-            or (len(values) > 1 and None in values)
-        ):
-            raise PredicateError("a list of literals is expected, none of them missing or NULL")
-        column = self._operands.column(comparison.column)
-        return (any_of if comparison.is_any else all_of)([Contains(column, value) for value in values])
-
-    def _convert_comparison(self, operator: str, node: exp.Expression) -> Node:
-        """Convert a comparison of a column with a literal, in either order."""
-        exp, source = self._exp, self._source
-        left, right = strip_parentheses(node.this, exp), strip_parentheses(node.expression, exp)
-        if self._operands.is_column(left) and self._operands.is_column(right):
-            hint = ""
-            if '"' in source.text and not source.backslash and right.find(exp.Identifier).args.get("quoted"):
-                hint = " (double quotes are for names, texts take single quotes)"
-            raise PredicateError(f"a comparison of two columns{hint} is not supported; {SUPPORTED}")
-        if self._operands.is_subject(right):
-            left, right, operator = right, left, _SWAPPED.get(operator, operator)
-        if not self._operands.is_subject(left):
-            self._operands.value(right)
-            self._operands.value(left)
-            raise PredicateError(f"a comparison without a column is not supported; {SUPPORTED}")
-        subject, value = self._operands.subject(left), self._operands.value(right)
-        if operator not in ("<=>", "distinct"):
-            return subject.compare(operator, value)
-        if value is None:
-            equality: Node = IsNull(subject.name)
+                node = IsNull(self._subject(left).name)  # of a function, too: its result is null for a null
         else:
-            equality = And((IsNotNull(subject.name), subject.compare("=", value)))
-        return equality if operator == "<=>" else negation(equality)
+            self._index -= 1
+            self._refuse()
+        return negation(node) if is_negated else node
+
+    def _compare(self, left: _Operand, operator: str, right: _Operand) -> Node:
+        """Return the comparison of a column with a literal, in either order."""
+        if isinstance(right, Subject):
+            if isinstance(left, Subject):
+                source = self._source
+                is_quoted = not source.spark and '"' in source.tokens[self._index - 1]
+                hint = " (double quotes are for names, texts take single quotes)" if is_quoted else ""
+                raise PredicateError(f"a comparison of two columns{hint} is not supported; {_SUPPORTED}")
+            left, right, operator = right, left, _SWAPPED.get(operator, operator)
+        if not isinstance(left, Subject):
+            raise PredicateError(f"a comparison without a column is not supported; {_SUPPORTED}")
+        if operator != "<=>":
+            return left.compare(operator, right)
+        return IsNull(left.name) if right is None else And((IsNotNull(left.name), left.compare("=", right)))
+
+    def _subject(self, operand: _Operand) -> Subject:
+        if isinstance(operand, Subject):
+            return operand
+        raise PredicateError(f"a column is expected, not a literal; {_SUPPORTED}")
+
+    def _column(self, operand: _Operand) -> str:
+        subject = self._subject(operand)
+        if subject.function:
+            raise PredicateError(f"a column is expected, not a function of one; {_SUPPORTED}")
+        return subject.name
+
+    def _read_value(self) -> literal.Literal:
+        return self._value(self._read_operand())
+
+    def _value(self, operand: _Operand) -> literal.Literal:
+        if isinstance(operand, Subject):
+            raise PredicateError(f"a literal is expected, not the column {operand.name}; {_SUPPORTED}")
+        return operand
+
+    def _read_list_function(self) -> Node:
+        name = self._tokens[self._index]
+        join = _LISTS[name.upper()]
+        self._index += 2
+        column = self._column(self._read_operand(calls=False))
+        self._require(",")
+        if join is None:
+            node: Node = Contains(column, self._read_value())
+        else:
+            closing = ")" if self._takes("ARRAY", "(") else "]"
+            if closing == "]" and not (self._takes("ARRAY", "[") or self._takes("[")):
+                raise PredicateError(f"{name} takes an array of literals; {_SUPPORTED}")
+            values = self._read_values(closing)
+            if not values or (len(values) > 1 and None in values):
+                raise PredicateError("a list of literals is expected, none of them missing or NULL")
+            node = join([Contains(column, value) for value in values])
+        self._require(")")
+        return node
+
+    def _read_values(self, closing: str) -> tuple[literal.Literal, ...]:
+        """Read the literals up to a closing bracket, which is taken, too; lists may be long."""
+        tokens, index = self._tokens, self._index
+        values: list[literal.Literal] = []
+        if tokens[index] == closing:
+            self._index += 1
+            return ()
+        while True:
+            token, following = tokens[index], tokens[index + 1]
+            if token[:1].isdecimal():
+                values.append(literal.parse_number(token))
+                index += 1
+            elif token == "-" and following[:1].isdecimal():
+                values.append(literal.parse_number(following, negative=True))
+                index += 2
+            else:
+                self._index = index
+                values.append(self._read_value())
+                index = self._index
+            if tokens[index] != ",":
+                self._index = index
+                if tokens[index] != closing:
+                    self._refuse()
+                self._index += 1
+                return tuple(values)
+            index += 1
+
+    def _read_operand(self, calls: bool = True) -> _Operand:
+        """Read a column, a function of one, or a literal, each perhaps in parentheses.
+
+        Parameters
+        ----------
+        calls : whether it may be a function or cast, none of which is within another one.
+        """
+        tokens = self._tokens
+        token, depth = tokens[self._index], 0
+        while token == "(":
+            depth += 1
+            self._index += 1
+            token = tokens[self._index]
+        first = token[:1]
+        if first.isidentifier():
+            operand = self._read_name(token, calls)
+        elif first.isdecimal():
+            operand = literal.parse_number(token)
+            self._index += 1
+        elif first in self._quotes:
+            operand = unquote(token, self._spark)
+            self._index += 1
+        elif first.isalnum() or first in ('"', "`"):
+            operand = self._read_name(token, calls)
+        else:
+            operand = self._read_signed()
+        token = tokens[self._index]
+        while depth or token == "::":
+            self._index += 1
+            if token == ")" and depth:
+                depth -= 1
+            elif token == "::":
+                operand = self._cast(operand, self._read_type())
+            else:
+                self._index -= 1
+                self._refuse()
+            token = tokens[self._index]
+        return operand
+
+    def _read_signed(self) -> literal.Literal:
+        """Read a number with a sign, or one that begins with a point."""
+        is_negative = self._takes("-")
+        is_signed = is_negative or self._takes("+")
+        depth = 0
+        while is_signed and self._takes("("):
+            depth += 1
+        token = self._tokens[self._index]
+        if token in (",", ")", "]", ""):
+            raise PredicateError(f"a column or literal is missing {self._source.place(self._index)}")
+        if token == "." or not (token[0] == "." or token[0].isdecimal()):
+            self._refuse("a sign before anything but a number" if is_signed else "")
+        self._index += 1
+        for _ in range(depth):
+            self._require(")")
+        return literal.parse_number(token, negative=is_negative)
+
+    def _read_name(self, token: str, calls: bool) -> _Operand:
+        """Read what begins with a word or a quoted name; see `_read_operand`."""
+        tokens = self._tokens
+        following = tokens[self._index + 1]
+        word = token.upper()
+        if following == "(":
+            return self._read_call(word, calls)
+        if token[1:2] in ("'", '"') and token[0] in "xXrR":
+            if token[0] in "rR" or len(token) < 3 or token[-1] != "'":
+                raise PredicateError(f"this form of a text is not supported: {shorten(token)}")
+            self._index += 1
+            return literal.parse_hexadecimal(token[2:-1])
+        if word in _KEYWORDS and following != ".":
+            if word in _TYPES and (following.startswith(self._quotes) or following.upper() in _IN_TYPES):
+                return self._read_typed()
+            if word in _NO_NAMES or (word == "INTERVAL" and following.startswith(self._quotes)):
+                self._refuse()
+            if word in _WORDS:
+                self._index += 1
+                return _WORDS[word]
+        if following.startswith(self._quotes):  # N'x', E'x'
+            self._index += 1
+            self._refuse()
+        name = self._read_part()
+        while tokens[self._index] == ".":
+            self._index += 1
+            name += "." + self._read_part()
+        return Subject(name)
+
+    def _read_part(self) -> str:
+        """Read a name without dots."""
+        token = self._tokens[self._index]
+        self._index += 1
+        if token.isidentifier():
+            return token
+        if token[:1] in self._name_quotes:
+            name = unquote(token)
+        else:
+            name = "" if token[:1].isdecimal() or not token.replace("_", "a").isalnum() else token
+        if not name:
+            raise PredicateError(f"this is not a column name: {shorten(token)}")
+        return name
+
+    def _read_typed(self) -> _Operand:
+        """Read a type and the text after it."""
+        kind = self._read_type()
+        text = self._tokens[self._index]
+        if not text.startswith(self._quotes):
+            self._refuse()
+        self._index += 1
+        return self._cast(unquote(text, self._spark), kind)
+
+    def _read_call(self, word: str, calls: bool) -> _Operand:
+        """Read a function or a cast."""
+        is_cast = word in _CASTS
+        is_typed = self._spark and word in _TYPES
+        if not calls or not (is_cast or is_typed or word in _FUNCTIONS):
+            self._refuse("" if word in _REFUSED else f"the function {self._tokens[self._index]}")
+        self._index += 2
+        operand = self._read_operand(calls=False)
+        if word in _FUNCTIONS:
+            operand = Subject(self._column(operand), _FUNCTIONS[word])
+        elif is_typed:
+            operand = self._cast(operand, _TYPES[word][()])
+        else:
+            self._require("AS")
+            operand = self._cast(operand, self._read_type())
+        if not self._takes(")"):
+            self._refuse("such a CAST" if is_cast else "")
+        return operand
+
+    def _read_type(self) -> str:
+        """Read a type; return its kind (see `_TYPES`), empty if there is no such type."""
+        forms = _TYPES.get(self._tokens[self._index].upper(), {})
+        self._index += 1
+        for words, kind in forms.items():
+            if not words or self._takes(*words):
+                return kind
+        return ""
+
+    def _cast(self, operand: _Operand, kind: str) -> _Operand:
+        if isinstance(operand, Subject) and kind == "string" and not operand.function:
+            return Subject(operand.name, kind)
+        if not isinstance(operand, str) or kind in ("", "string"):
+            self._refuse("such a CAST")
+        return literal.parse_typed(kind, operand)

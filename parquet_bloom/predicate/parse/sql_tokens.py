@@ -1,112 +1,56 @@
-"""Tokens of a condition, split at NOT, AND, OR and their parentheses.
+"""Tokens of a condition in SQL, split at NOT, AND, OR and their parentheses without recursion.
 
-sqlglot's tokenizer skips whatever it takes for comments, and changes literals and names by the rules of its dialect. So
-its tokens are compared with the source text: a literal or name is accepted only if both agree. The text is split here,
-without recursion, because sqlglot's parser recurses into each parenthesis.
+There are two dialects. In the default one, names are unquoted or in double quotes or backticks, texts in single quotes,
+a quote within is doubled, and a backslash is an ordinary character. In Spark's, texts are in single or double quotes
+with backslash escapes, and names in backticks. Every text has tokens: those that the grammar does not know are refused
+where a comparison is read.
 """
 
 from __future__ import annotations
 
-import logging
 import re
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from contextvars import ContextVar
-from dataclasses import dataclass
-from functools import lru_cache, partial
-from typing import TYPE_CHECKING, Any, Generic, TypeVar
+from collections.abc import Callable, Sequence
+from functools import cache, cached_property
+from typing import TypeAlias, TypeVar
 
 from ...errors import PredicateError
 from ...errors import shortened as cut
-from ..tree import Node
-
-if TYPE_CHECKING:
-    from sqlglot import Token
-    from sqlglot.dialects.dialect import Dialect
+from ..tree import And, Or
 
 T = TypeVar("T")
+Kind: TypeAlias = type[And] | type[Or]
 
-_parsing: ContextVar[bool] = ContextVar("parsing", default=False)
+_SHOWN = 60  # characters of a condition in messages
 
-_SHOWN = 60
+# White space and comments, except hints and version-dependent or nested comments.
+_BLANK = r"\s*(?:(?:--[^\r\n]*|/\*(?![!+])[^*/]*(?:(?:\*(?!/)|/(?!\*))[^*/]*)*\*/)\s*)*"
+_SPACE = r"\s*"
+_WORD = r"[^\W\d]\w*"
+_NUMBER = r"\.?[0-9][\w.]*(?:(?<=[eE])[+-][0-9]\w*)?"
+_OPERATOR = r"[=<>!~@&|#^?:%]+"
+_DOUBLED = "{0}[^{0}]*(?:{0}{0}[^{0}]*)*{0}?"
+_ESCAPED = r"{0}[^{0}\\]*(?:\\.?[^{0}\\]*)*{0}?"
+_RAW = "[rR]{0}[^{0}]*{0}?"
+_HEXADECIMAL = "[xX]'[^']*'?"
 
-# Allowed between two tokens: white space and comments, except hints and version-dependent or nested comments.
-_BETWEEN = re.compile(r"(?:\s|--[^\n]*(?:\n|\Z)|/\*(?![!+])(?:(?!/\*).)*?\*/)*", re.DOTALL)
-_HEX = re.compile(r"[xX]'[0-9a-fA-F]*'")
-_QUOTED = {'"': '"', "`": "`", "[": "]"}
+_ESCAPE = r"(?s)\\(.)"
 _BACKSLASHED = {"\\": "\\", "'": "'", '"': '"', "n": "\n", "r": "\r", "t": "\t"}
+_PARTNERS = {")": "(", "]": "[", "}": "{"}
+_OPENING = frozenset(_PARTNERS.values())
+ENDS = frozenset({"AND", "OR", ")", ""})
+"""What a comparison ends before."""
 
 
-@dataclass(frozen=True)
-class Builder(Generic[T]):
-    """Functions that build a result from a condition, from its comparisons up.
+@cache
+def _compile(spark: bool, comments: bool) -> re.Pattern[str]:
+    """Return the pattern of a token, which is its group; an empty one ends the text.
 
-    Attributes
-    ----------
-    comparison : takes the text of a comparison, and a function that parses it or raises PredicateError.
-    negation, all_of, any_of : take the results of the parts; lists may have one item.
+    A quote that is not closed takes the rest of the text. So reading all tokens takes linear time.
     """
-
-    comparison: Callable[[str, Callable[[], Node]], T]
-    negation: Callable[[T], T]
-    all_of: Callable[[list[T]], T]
-    any_of: Callable[[list[T]], T]
-
-
-def find_dialect(name: str | None) -> Dialect:
-    """Return a dialect by sqlglot's name; None for the default one, see `parser`.
-
-    Raises
-    ------
-    PredicateError
-        There is no such dialect, or sqlglot is not installed.
-    """
-    try:
-        from sqlglot.dialects.dialect import Dialect
-    except ImportError:
-        raise PredicateError("SQL text needs sqlglot, which is not installed; filters may be given as a list") from None
-    logging.getLogger("sqlglot").addFilter(_is_not_ours)
-    if name is None:
-        return _default_dialect()
-    try:
-        return Dialect.get_or_raise(name)
-    except Exception:
-        raise PredicateError(f"sqlglot knows no SQL dialect {name!r}") from None
-
-
-def _is_not_ours(record: logging.LogRecord) -> bool:
-    return not _parsing.get()
-
-
-_EXACT_CASTS = {"ParquetBloom", "DuckDB", "Spark", "Databricks", "Postgres", "Trino", "Athena"}
-"""Classes of dialects in which a CAST AS VARCHAR neither cuts texts nor has texts of values of its own."""
-
-
-@lru_cache(maxsize=1)
-def _default_dialect() -> Dialect:
-    from sqlglot import tokens
-    from sqlglot.dialects.dialect import Dialect
-
-    class ParquetBloom(Dialect):
-        """The default dialect, which is not that of a particular engine."""
-
-        class Tokenizer(tokens.Tokenizer):
-            QUOTES = ["'"]  # noqa: RUF012 - declared in sqlglot
-            STRING_ESCAPES = ["'"]  # noqa: RUF012
-            IDENTIFIERS = ['"', "`"]  # noqa: RUF012
-            HEX_STRINGS = [("X'", "'"), ("x'", "'")]  # noqa: RUF012
-
-    return ParquetBloom()
-
-
-@contextmanager
-def silence_sqlglot() -> Iterator[None]:
-    """Keep sqlglot from logging texts that it cannot parse: they are raised as errors instead."""
-    token = _parsing.set(True)
-    try:
-        yield
-    finally:
-        _parsing.reset(token)
+    doubled = [_DOUBLED.format(quote) for quote in ("`" if spark else "'\"`")]
+    others = [form.format(quote) for quote in "'\"" for form in (_ESCAPED, _RAW)] if spark else []
+    tokens = [_HEXADECIMAL, *others, *doubled, _WORD, _NUMBER, _OPERATOR, r"\Z", "."]
+    return re.compile(f"{_BLANK if comments else _SPACE}({'|'.join(tokens)})", re.DOTALL)
 
 
 class SqlText:
@@ -115,207 +59,190 @@ class SqlText:
     Attributes
     ----------
     text : the condition.
-    tokens : sqlglot's.
-    types, exp, parser : sqlglot's kinds of tokens, its expressions, and the dialect's parser.
-    backslash : whether a backslash escapes in texts.
-    casts_exactly : whether it is a dialect whose VARCHAR has no limit, and whose texts of values are those of others.
-    changed : problems of tokens that differ from their source, by index.
-    closing : index of each opening bracket -> index of its closing bracket.
+    spark : whether it is in Spark's dialect.
+    tokens : their texts; the last ones are empty.
 
     Raises
     ------
     PredicateError
-        Quotes, comments or parentheses do not match.
+        There is nothing but white space and comments.
     """
 
-    def __init__(self, text: str, dialect: Dialect) -> None:
-        from sqlglot import ErrorLevel, TokenType, exp
-
-        if not isinstance(text, str) or not text.strip():
-            raise PredicateError("the condition is empty" if isinstance(text, str) else "the condition is not a text")
+    def __init__(self, text: str, spark: bool = False) -> None:
         self.text = text
-        self.exp = exp
-        self.types = TokenType
-        self.parser = dialect.parser(error_level=ErrorLevel.IMMEDIATE)
-        self.casts_exactly = type(dialect).__name__ in _EXACT_CASTS
-        self.backslash = "\\" in dialect.tokenizer_class.STRING_ESCAPES
-        try:
-            self.tokens: list[Token] = dialect.tokenize(text)
-        except Exception:
-            raise PredicateError(
-                f"{shorten(text)}: a quote or comment is not closed, or a character is not allowed in SQL"
-            ) from None
-        # Other connectives of a dialect, such as MySQL's XOR, stay within a comparison, where they are rejected.
-        operators: dict[Any, Any] = {**self.parser.CONJUNCTION, **self.parser.DISJUNCTION}
-        self.connectives = {kind: node for kind, node in operators.items() if node in (exp.And, exp.Or)}
-        self.changed: dict[int, str] = {}
-        self._check_source()
-        self.closing = self._match_brackets()
-
-    def piece(self, start: int, stop: int) -> str:
-        """Return the source of some tokens, for messages."""
-        return shorten(self.text[self.tokens[start].start : self.tokens[stop - 1].end + 1])
-
-    def _check_source(self) -> None:
-        """Reject what sqlglot skipped in the text; record the literals and names that it changed."""
-        position, text, types = 0, self.text, self.types
-        for index, token in enumerate(self.tokens):
-            start, end = token.start, token.end + 1
-            if start < position:
-                self.changed[index] = f"{shorten(text[start:end])}: a suffix or form of literals that is not supported"
-                continue
-            between = text[position:start]
-            if between not in ("", " "):
-                self._check_between(between)
-            position = end
-            kind = token.token_type
-            if kind == types.NUMBER:
-                faithful = text[start:end] == token.text
-            elif kind == types.STRING:
-                faithful = self._unquote(text[start:end]) == token.text
-            elif kind == types.IDENTIFIER:
-                source = text[start:end]
-                close = _QUOTED.get(source[0], "")
-                faithful = bool(close) and source[-1] == close and source[1:-1].replace(close * 2, close) == token.text
-            elif kind == types.HEX_STRING:
-                faithful = bool(_HEX.fullmatch(text[start:end]))
-            elif kind == types.SEMICOLON:
-                raise PredicateError(f"{shorten(text)}: one condition is expected, without ';'")
-            else:
-                continue
-            if not faithful:
-                self.changed[index] = f"{shorten(text[start:end])}: this form of a literal or name is not supported"
-        self._check_between(text[position:])
-        if not self.tokens:
+        self.spark = spark
+        self._is_checked = False
+        self._pattern = _compile(spark, "--" in text or "/*" in text)
+        self.tokens: list[str] = self._pattern.findall(text)
+        self.tokens.append("")  # two ends, so that each token has a following one
+        if not self.tokens[0]:
             raise PredicateError("the condition is empty")
 
-    def _check_between(self, text: str) -> None:
-        if not _BETWEEN.fullmatch(text):
-            raise PredicateError(f"{shorten(text)}: comments of this form are not supported")
+    def check(self) -> None:
+        """Raise PredicateError if a quote, comment or bracket is not closed, or if a statement ends."""
+        if self._is_checked:
+            return
+        tokens = self.tokens
+        if not _is_closed(tokens[tokens.index("") - 1], self.spark):
+            raise PredicateError(f"{shorten(self.text)}: a quote is not closed")
+        if any(token == "/" and tokens[index + 1] == "*" for index, token in enumerate(tokens)):
+            raise PredicateError(f"{shorten(self.text)}: a comment is not closed, or of a form that is not supported")
+        if ";" in tokens:
+            raise PredicateError(f"{shorten(self.text)}: one condition is expected, without ';'")
+        _ = self._closing
+        self._is_checked = True
 
-    def _unquote(self, source: str) -> str | None:
-        """Return the value of a quoted string; None if it is ambiguous."""
-        quote = source[0]
-        if quote not in "'\"" or len(source) < 2 or source[-1] != quote:
-            return None
-        inner = source[1:-1]
-        if not self.backslash or "\\" not in inner:
-            return inner.replace(quote * 2, quote)
-        parts, position = [], 0
-        while position < len(inner):
-            sign, following = inner[position], inner[position + 1 : position + 2]
-            if sign == "\\" or sign == quote:
-                character = _BACKSLASHED.get(following) if sign == "\\" else following if following == quote else None
-                if character is None:
-                    return None
-                parts.append(character)
-                position += 2
-            else:
-                parts.append(sign)
-                position += 1
-        return "".join(parts)
-
-    def _match_brackets(self) -> dict[int, int]:
-        """Return the index of the closing bracket of each opening one."""
-        types = self.types
-        partners = {
-            types.R_PAREN: types.L_PAREN,
-            types.R_BRACKET: types.L_BRACKET,
-            types.R_BRACE: types.L_BRACE,
-        }
+    @cached_property
+    def _closing(self) -> dict[int, int]:
+        """The index of the closing bracket of each opening one; raises PredicateError if they do not match."""
         closing: dict[int, int] = {}
         opened: list[int] = []
         for index, token in enumerate(self.tokens):
-            kind = token.token_type
-            if kind in partners.values():
+            if token in _OPENING:
                 opened.append(index)
-            elif kind in partners:
-                if not opened or self.tokens[opened[-1]].token_type != partners[kind]:
-                    raise PredicateError(f"{shorten(self.text)}: a {token.text!r} without a matching opening bracket")
+            elif token in _PARTNERS:
+                if not opened or self.tokens[opened[-1]] != _PARTNERS[token]:
+                    raise PredicateError(f"{shorten(self.text)}: a {token!r} without a matching opening bracket")
                 closing[opened.pop()] = index
         if opened:
-            raise PredicateError(f"{shorten(self.text)}: a {self.tokens[opened[-1]].text!r} is not closed")
+            raise PredicateError(f"{shorten(self.text)}: a {self.tokens[opened[-1]]!r} is not closed")
         return closing
 
-    def fold(self, builder: Builder[T], read: Callable[[int, int], Node]) -> T:
+    @cached_property
+    def _spans(self) -> Sequence[tuple[int, int]]:
+        return [match.span(1) for match in self._pattern.finditer(self.text)]
+
+    def piece(self, start: int, stop: int) -> str:
+        """Return the source of the tokens from start to stop."""
+        return self.text[self._spans[start][0] : self._spans[stop - 1][1]]
+
+    def place(self, index: int) -> str:
+        """Return where a token is, for messages."""
+        token = self.tokens[index]
+        return f"at {shorten(token)!r} (character {self._spans[index][0] + 1:,})" if token else "at the end"
+
+    def fold(
+        self,
+        comparison: Callable[[int], tuple[T, int]],
+        negation: Callable[[T], T],
+        join: Callable[[Kind, list[T]], T],
+    ) -> T:
         """Split at the connectives; NOT binds tighter than AND, AND tighter than OR.
 
         Parameters
         ----------
-        builder : receives the comparisons and the connectives.
-        read : parses the comparison of the tokens from start to stop.
+        comparison : reads the comparison from a token on; returns its result and the index of the token after it, which
+            is a connective, a closing parenthesis or the end.
+        negation : of a result.
+        join : joins two or more results.
+
+        Raises
+        ------
+        PredicateError
+            A comparison is missing, or parentheses do not match.
         """
-        types = self.types
-        open_groups: list[tuple[list[list[T]], bool]] = []  # with whether the group is negated
-        group: list[list[T]] = [[]]  # terms joined by OR, each a list of terms joined by AND
+        tokens = self.tokens
+        opened: list[tuple[list[T], list[T], bool]] = []
+        alternatives: list[T] = []  # joined by OR
+        terms: list[T] = []  # the last alternative so far, joined by AND
         index = 0
+
+        def close() -> T:
+            last = terms[0] if len(terms) == 1 else join(And, terms)
+            return join(Or, [*alternatives, last]) if alternatives else last
+
         while True:
-            negated = False
+            is_negated = False
             while True:
-                if index < len(self.tokens) and self.tokens[index].token_type == types.NOT:
-                    if self.tokens[index].text.upper() != "NOT":  # `!` binds in more than one way
-                        raise PredicateError(f"{shorten(self.text)}: NOT is written {self.tokens[index].text!r}")
-                    negated = not negated
-                elif self._opens_group(index):
-                    open_groups.append((group, negated))
-                    group, negated = [[]], False
+                token = tokens[index]
+                word = token.upper()
+                if word == "NOT":
+                    is_negated = not is_negated
+                elif word == "(" and self._opens_group(index):
+                    opened.append((alternatives, terms, is_negated))
+                    alternatives, terms, is_negated = [], [], False
                 else:
                     break
                 index += 1
-            stop = self._find_comparison_end(index)
-            if stop == index:
-                where = f"before {self.tokens[index].text!r}" if index < len(self.tokens) else "at the end"
+            if word in ENDS:
+                where = f"before {token!r}" if token else "at the end"
                 raise PredicateError(f"{shorten(self.text)}: a condition is missing {where}")
-            source = self.text[self.tokens[index].start : self.tokens[stop - 1].end + 1]
-            comparison = builder.comparison(source, partial(read, index, stop))
-            group[-1].append(builder.negation(comparison) if negated else comparison)
-            index = stop
-            while index < len(self.tokens) and self.tokens[index].token_type == types.R_PAREN:
-                result = builder.any_of([builder.all_of(term) for term in group])
-                group, negated = open_groups.pop()
-                group[-1].append(builder.negation(result) if negated else result)
+            result, index = comparison(index)
+            terms.append(negation(result) if is_negated else result)
+            while tokens[index] == ")" and opened:
+                result = close()
+                alternatives, terms, is_negated = opened.pop()
+                terms.append(negation(result) if is_negated else result)
                 index += 1
-            if index == len(self.tokens):
-                return builder.any_of([builder.all_of(term) for term in group])
-            if self.connectives[self.tokens[index].token_type] is self.exp.Or:
-                group.append([])
+            word = tokens[index].upper()
+            if word == "OR":
+                alternatives.append(terms[0] if len(terms) == 1 else join(And, terms))
+                terms = []
+            elif word != "AND":
+                if word:
+                    self.check()
+                return close()
+            index += 1
+
+    def find_end(self, index: int) -> int:
+        """Return the index of the token that ends the comparison which begins at a token."""
+        betweens = cases = 0
+        while True:
+            word = self.tokens[index].upper()
+            if word == ".":  # what follows is a part of a name
+                index += 1
+            elif word in _OPENING:
+                index = self._closing[index]
+            elif word in ENDS and (not cases or word in (")", "")):
+                if not betweens or word != "AND":
+                    return index
+                betweens -= 1
+            elif word == "BETWEEN":
+                betweens += 1
+            elif word == "CASE" and self.tokens[index + 1] != ".":
+                cases += 1
+            elif word == "END" and cases:
+                cases -= 1
             index += 1
 
     def _opens_group(self, index: int) -> bool:
-        """Return whether the token opens a parenthesis around conditions, not around an operand as in `(a) = 1`."""
-        if index >= len(self.tokens) or self.tokens[index].token_type != self.types.L_PAREN:
-            return False
-        after = self.closing[index] + 1
-        if after == len(self.tokens):
-            return True
-        kind = self.tokens[after].token_type
-        return kind == self.types.R_PAREN or kind in self.connectives
-
-    def _find_comparison_end(self, index: int) -> int:
-        types = self.types
-        betweens = cases = 0
-        while index < len(self.tokens):
-            kind = self.tokens[index].token_type
-            if index in self.closing:
-                index = self.closing[index]
-            elif kind == types.R_PAREN:
-                break
-            elif kind in self.connectives and not cases:
-                if not betweens or self.connectives[kind] is not self.exp.And:
-                    break
-                betweens -= 1
-            elif kind == types.BETWEEN:
-                betweens += 1
-            elif kind == types.CASE:
-                cases += 1
-            elif kind == types.END and cases:
-                cases -= 1
-            index += 1
-        return index
-
-    # -------------------------------------------------------------------------------------------------- comparisons
+        """Return whether a parenthesis is around conditions, not around an operand as in `(a) = 1`."""
+        return self.tokens[self._closing[index] + 1].upper() in ENDS
 
 
 def shorten(text: str) -> str:
     """Shorten a part of a condition for messages."""
     return cut(" ".join(text.split()), _SHOWN)
+
+
+def _is_closed(token: str, escapes: bool) -> bool:
+    """Return whether the quote of a token, if it has one, is closed."""
+    quote = token[0] if token[0] in "'\"`" else token[1:2]
+    if escapes and token[0] in "'\"":
+        token = re.sub(_ESCAPE, "", token)
+    return quote not in ("'", '"', "`") or token.count(quote) % 2 == 0
+
+
+def unquote(token: str, escapes: bool = False) -> str:
+    """Return the value of a text or name in quotes.
+
+    Parameters
+    ----------
+    token : the text as it is in the source.
+    escapes : whether a backslash escapes, and a quote is not doubled.
+
+    Raises
+    ------
+    PredicateError
+        It has an escape that means different things to engines, or is not closed.
+    """
+    quote, inner = token[0], token[1:-1]
+    sign = "\\" if escapes else quote
+    if quote in "'\"`" and len(token) > 1 and token[-1] == quote:
+        if sign not in inner:
+            return inner
+        if not escapes and quote not in inner.replace(quote * 2, ""):
+            return inner.replace(quote * 2, quote)
+        if escapes and _is_closed(token, escapes) and _BACKSLASHED.keys() >= {*re.findall(_ESCAPE, inner)}:
+            return re.sub(_ESCAPE, lambda match: _BACKSLASHED[match[1]], inner)
+    raise PredicateError(f"this form of a text or name is not supported: {shorten(token)}")

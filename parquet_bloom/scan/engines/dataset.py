@@ -198,7 +198,7 @@ class Dataset(ds.UnionDataset):  # type: ignore[misc]
             a predicate tree; None for all rows.
         columns : top-level columns of the result, in this order, or dotted leaves; None for all.
         timezone : zone of timestamps written without one, where a column holds instants.
-        dialect : sqlglot dialect of SQL text; None for generic SQL.
+        dialect : of SQL text: "spark", or another one that sqlglot knows (extra `dialects`); None for generic SQL.
         case_sensitive : False to match column names whatever their case.
         threads : files planned, and row groups read, concurrently; None for what suits where they are stored.
         progress : called with (done, in all) after each file that is planned, and again after each that is read.

@@ -15,7 +15,6 @@ import pyarrow as pa
 from ...errors import ParquetBloomError, UnreadableColumnError
 from ...file.metadata_cache import SHARED_CACHE, MetadataCache
 from ...predicate import literal, tree
-from ...predicate.calls import Subject
 from ...predicate.tree import (
     Compare,
     Contains,
@@ -27,6 +26,7 @@ from ...predicate.tree import (
     NotContains,
     NotEqual,
     NotIn,
+    Subject,
     all_of,
     any_of,
 )
