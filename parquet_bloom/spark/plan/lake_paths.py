@@ -72,11 +72,13 @@ def _read_state(paths: Sequence[str]) -> Hashable:
     return tuple((source.name, source.identity) for source in sources if source is not None)
 
 
-def _open_again(spark: SparkSession, key: Hashable, paths: Sequence[str], load: Callable[[], DataFrame]) -> DataFrame:
-    """Return what `load` returns, without calling it if Spark would list the same files and find the same schema."""
+def _open_again(
+    spark: SparkSession, key: Hashable, paths: Sequence[str], read_frame: Callable[[], DataFrame]
+) -> DataFrame:
+    """Return what `read_frame` returns, without calling it if Spark would list the same files and find the same schema."""
     state, jvm = _read_state(paths), Jvm(spark)
     if state is None:
-        return load()
+        return read_frame()
     settings = spark._jsparkSession.sessionState().conf().getAllConfs().toString()
     hadoop = spark.sparkContext._jsc.hadoopConfiguration()
     # Settings may have secrets among them.
@@ -86,7 +88,7 @@ def _open_again(spark: SparkSession, key: Hashable, paths: Sequence[str], load: 
         opened = _OPENED.setdefault(spark, OrderedDict()).get(key)
     if opened is not None and opened.state == state:
         return make_dataframe(jvm, opened.relation.newInstance())  # with columns of its own, as if opened anew
-    frame = load()
+    frame = read_frame()
     relation = frame._jdf.queryExecution().analyzed()
     if _reads(jvm, relation, paths):
         with _lock:
@@ -128,17 +130,17 @@ def open_paths(
         There is no such path.
     """
 
-    def load() -> DataFrame:
+    def read_frame() -> DataFrame:
         reader = spark.read.options(**options)
         reader = reader if schema is None else reader.schema(schema)
         return analyze(reader.format(kind).load(list(map(to_reader_path, paths))))
 
     try:
         if not is_classic(spark):
-            return load()
+            return read_frame()
         given = schema.json() if isinstance(schema, StructType) else schema
         key = kind, given, tuple(sorted((name, repr(value)) for name, value in options.items()))
-        return _open_again(spark, key, paths, load)
+        return _open_again(spark, key, paths, read_frame)
     except AnalysisException as error:
         if "PATH_NOT_FOUND" not in str(error):
             raise
