@@ -75,7 +75,7 @@ def _read_state(paths: Sequence[str]) -> Hashable:
 def _open_again(
     spark: SparkSession, key: Hashable, paths: Sequence[str], read_frame: Callable[[], DataFrame]
 ) -> DataFrame:
-    """Return what `read_frame` returns, without calling it if Spark would list the same files and find the same schema."""
+    """Return what `read_frame` returns; not called if Spark would list the same files and find the same schema."""
     state, jvm = _read_state(paths), Jvm(spark)
     if state is None:
         return read_frame()
