@@ -195,7 +195,7 @@ def test_unpackable_input(make: MakeDistribution, tmp_path: Path) -> None:
     assert problem(without=["nump", "editable"]) == "'nump' is to be left out, but no packed distribution needs it"
     assert (
         problem(extras=["s4"])
-        == "there is no extra 's4'; there are: bench, delta, docs, fuzz, iceberg, lance, lint, objects, "
+        == "there is no extra 's4'; there are: bench, delta, dialects, docs, fuzz, iceberg, lance, lint, objects, "
         "orc, s3, serve, spark, test"
     )
 
