@@ -154,7 +154,7 @@ class AdviceReport:
             f"row_index_stride={self.orc_stride})",
         )
 
-    def to_html(self, output: str | os.PathLike[str] | None = None, *, filesystem: Any = None) -> str:
+    def to_html(self, output: str | os.PathLike[str] | None = None, *, filesystem: object | None = None) -> str:
         """Render the advice as a self-contained page: what a lookup reads of each column, and the commands to run next.
 
         Parameters
