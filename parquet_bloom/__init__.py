@@ -18,8 +18,8 @@ if TYPE_CHECKING:
     from .file.write.write_table import write_table
     from .filter import SplitBlockBloomFilter
     from .lake.lake_index import LakeIndex
-    from .scan.engines.dataset import dataset, semi_join
-    from .scan.engines.polars_frame import scan_polars
+    from .scan.dataset import dataset, semi_join
+    from .scan.polars_frame import scan_polars
     from .scan.scan_functions import prune, read_table
     from .scan.survey_files import advise, verify
     from .tables.delta.delta_table import delta
@@ -61,7 +61,7 @@ _HOMES = {
     "MetadataCache": ".file.metadata_cache",
     "SplitBlockBloomFilter": ".filter",
     "advise": ".scan.survey_files",
-    "dataset": ".scan.engines.dataset",
+    "dataset": ".scan.dataset",
     "delta": ".tables.delta.delta_table",
     "drop": ".file.write.drop_filters",
     "embed": ".file.write.embed_filters",
@@ -72,8 +72,8 @@ _HOMES = {
     "probe": ".file.probe_file",
     "prune": ".scan.scan_functions",
     "read_table": ".scan.scan_functions",
-    "scan_polars": ".scan.engines.polars_frame",
-    "semi_join": ".scan.engines.dataset",
+    "scan_polars": ".scan.polars_frame",
+    "semi_join": ".scan.dataset",
     "size_for": ".core.bloom.sizing",
     "verify": ".scan.survey_files",
     "write_table": ".file.write.write_table",

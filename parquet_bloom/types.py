@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from .orc.orc_filters import OrcFilter
     from .orc.orc_reader import OrcFile
     from .predicate.reason import Reason
-    from .scan.engines.dataset import Dataset, Fragment
+    from .scan.dataset import Dataset, Fragment
     from .scan.model.scan_plan import FilePlan, RowGroupPlan
     from .scan.plan_report import PruneReport
     from .scan.scan import Scan
@@ -87,7 +87,7 @@ _HOMES = {
     "ChunkVerdict": ".file.verify_file",
     "ColumnAdvice": ".file.verdict",
     "CompactReport": ".lake.index_reports",
-    "Dataset": ".scan.engines.dataset",
+    "Dataset": ".scan.dataset",
     "DropReport": ".file.write.drop_filters",
     "DroppedFilter": ".file.write.drop_filters",
     "EmbedReport": ".file.write.embed_filters",
@@ -95,7 +95,7 @@ _HOMES = {
     "EmbeddedFilter": ".file.write.embed_filters",
     "ExchangedFile": ".tables.embed.embed_table",
     "FilePlan": ".scan.model.scan_plan",
-    "Fragment": ".scan.engines.dataset",
+    "Fragment": ".scan.dataset",
     "IndexSnapshot": ".lake.index_reports",
     "IndexStats": ".lake.index_reports",
     "OrcFile": ".orc.orc_reader",

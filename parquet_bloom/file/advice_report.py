@@ -7,11 +7,11 @@ import shlex
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from decimal import Decimal
-from typing import Any
 
 from ..errors import LONGEST_PROBLEM, ParquetBloomError, UnknownColumnError, printable, shortened
 from ..page.report_page import Report, shorten, write_page
 from ..redaction import shown_redacted
+from ..storage.paths import GivenPath
 from ..util.messages import count, format_bytes
 from .advice_picture import make_column_map, make_column_table
 from .file_survey import FileSurvey, spread, survey
@@ -73,7 +73,7 @@ class AdviceReport:
         """Return the columns that have one of these verdicts, by default "yes"."""
         return [advice.column for advice in self.columns if advice.verdict in (verdicts or (YES,))]
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, object]:
         """Return the figures, and the commands to run next, as JSON can hold them."""
         totals = {"files": self.files, "row_groups": self.row_groups, "rows": self.rows}
         return {
@@ -154,7 +154,7 @@ class AdviceReport:
             f"row_index_stride={self.orc_stride})",
         )
 
-    def to_html(self, output: str | os.PathLike[str] | None = None, *, filesystem: Any = None) -> str:
+    def to_html(self, output: str | os.PathLike[str] | None = None, *, filesystem: object | None = None) -> str:
         """Render the advice as a self-contained page: what a lookup reads of each column, and the commands to run next.
 
         Parameters
@@ -258,8 +258,8 @@ class SurveyTask:
 
     columns: frozenset[str] | None
     per_file: Mapping[str, int]
-    filesystem: Any = None
-    storage_options: Mapping[str, Any] | None = field(default=None, repr=False)
+    filesystem: object | None = None
+    storage_options: Mapping[str, object] | None = field(default=None, repr=False)
     look: Callable[..., FileSurvey] = survey
 
     def __call__(self, path: str) -> FileSurvey:
@@ -267,9 +267,18 @@ class SurveyTask:
 
 
 def make_survey_task(
-    files: Sequence[str], columns: Iterable[str] | None, sample: int, fpp: float, **storage: Any
+    files: Sequence[str],
+    columns: Iterable[str] | None,
+    sample: int,
+    fpp: float,
+    *,
+    filesystem: object | None = None,
+    storage_options: Mapping[str, object] | None = None,
+    look: Callable[..., FileSurvey] = survey,
 ) -> tuple[SurveyTask, FilterOptions]:
     """Check the parameters and make the task for surveying files; row groups to read are spread evenly over them.
+
+    For the other parameters see `SurveyTask`.
 
     Raises
     ------
@@ -287,11 +296,11 @@ def make_survey_task(
     if isinstance(columns, str):
         columns = [columns]
     names = None if columns is None else frozenset(columns)
-    return SurveyTask(names, per_file, **storage), FilterOptions(fpp)
+    return SurveyTask(names, per_file, filesystem, storage_options, look), FilterOptions(fpp)
 
 
 def make_report(
-    paths: Iterable[Any],
+    paths: Iterable[GivenPath],
     task: SurveyTask,
     fpp: float,
     results: Iterable[tuple[str, FileSurvey | None, str | None]],

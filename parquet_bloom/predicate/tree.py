@@ -47,7 +47,7 @@ class Node:  # not an ABC: isinstance() with one takes ten times as long
     __slots__ = ()
 
     @abstractmethod
-    def _key(self) -> tuple[Any, ...]:
+    def _key(self) -> tuple[object, ...]:
         """Return the key for equality and hash; it is flat, so that deep nesting cannot exhaust the stack."""
 
     def __eq__(self, other: object) -> bool:
@@ -75,7 +75,7 @@ class Leaf(Node):
     def literals(self) -> tuple[literal.Literal, ...]:
         """Return the literals that the column is compared with."""
 
-    def _key(self) -> tuple[Any, ...]:
+    def _key(self) -> tuple[object, ...]:
         return (type(self), self.column, tuple(map(literal.key, self.literals)))
 
 
@@ -93,7 +93,7 @@ class _OneLiteralLeaf(Leaf):
     def literals(self) -> tuple[literal.Literal, ...]:
         return (self.value,)
 
-    def __reduce__(self) -> tuple[Any, ...]:
+    def __reduce__(self) -> tuple[object, ...]:
         return _make_one_literal_leaf, (type(self), self.column, literal.pack((self.value,)))
 
 
@@ -113,7 +113,7 @@ class _ManyLiteralsLeaf(Leaf):
     def literals(self) -> tuple[literal.Literal, ...]:
         return self.values
 
-    def __reduce__(self) -> tuple[Any, ...]:
+    def __reduce__(self) -> tuple[object, ...]:
         return _make_many_literals_leaf, (type(self), self.column, literal.pack(self.values))
 
 
@@ -130,7 +130,7 @@ class _NoLiteralLeaf(Leaf):
     def literals(self) -> tuple[literal.Literal, ...]:
         return ()
 
-    def __reduce__(self) -> tuple[Any, ...]:
+    def __reduce__(self) -> tuple[object, ...]:
         return type(self), (self.column,)
 
 
@@ -213,10 +213,10 @@ class _CallLeaf(Leaf):
     def literals(self) -> tuple[literal.Literal, ...]:
         return self.values
 
-    def _key(self) -> tuple[Any, ...]:
+    def _key(self) -> tuple[object, ...]:
         return (type(self), self.column, self.function, self.is_exact, tuple(map(literal.key, self.literals)))
 
-    def __reduce__(self) -> tuple[Any, ...]:
+    def __reduce__(self) -> tuple[object, ...]:
         return type(self), (self.column, self.function, self.values, self.is_exact)
 
 
@@ -251,10 +251,10 @@ class Compare(Leaf):
     def literals(self) -> tuple[literal.Literal, ...]:
         return (self.value,)
 
-    def _key(self) -> tuple[Any, ...]:
+    def _key(self) -> tuple[object, ...]:
         return (Compare, self.column, self.operator, literal.key(self.value))
 
-    def __reduce__(self) -> tuple[Any, ...]:
+    def __reduce__(self) -> tuple[object, ...]:
         return _make_comparison, (self.column, self.operator, literal.pack((self.value,)))
 
 
@@ -278,10 +278,10 @@ class Connective(Node):
             raise PredicateError(f"{type(self).__name__} needs at least one predicate")
         object.__setattr__(self, "children", tuple(flat))
 
-    def _key(self) -> tuple[Any, ...]:
+    def _key(self) -> tuple[object, ...]:
         return tuple(node._key() if isinstance(node, Node) else node for node in to_postfix(self))
 
-    def __reduce__(self) -> tuple[Any, ...]:
+    def __reduce__(self) -> tuple[object, ...]:
         # Pickle would recurse into the children, and a predicate may be nested deeper than the interpreter's stack.
         return _from_postfix, (to_postfix(self),)
 
@@ -538,21 +538,24 @@ _SQL_OPERATORS: dict[type[Leaf], str] = {
 }
 
 
-def _make_one_literal_leaf(kind: type[_OneLiteralLeaf], column: str, packed: tuple[Any, ...]) -> Leaf:
+def _make_one_literal_leaf(kind: type[_OneLiteralLeaf], column: str, packed: tuple[object, ...]) -> Leaf:
     return kind(column, literal.unpack(packed)[0])
 
 
-def _make_many_literals_leaf(kind: type[_ManyLiteralsLeaf], column: str, packed: tuple[Any, ...]) -> Leaf:
+def _make_many_literals_leaf(kind: type[_ManyLiteralsLeaf], column: str, packed: tuple[object, ...]) -> Leaf:
     return kind(column, literal.unpack(packed))
 
 
-def _make_comparison(column: str, operator: str, packed: tuple[Any, ...]) -> Leaf:
+def _make_comparison(column: str, operator: str, packed: tuple[object, ...]) -> Leaf:
     return Compare(column, operator, literal.unpack(packed)[0])
 
 
-def to_postfix(node: Node) -> tuple[Any, ...]:
-    """Flatten a predicate: leaves, and each connective after its children as (class, number of children)."""
-    flat: list[Any] = []
+Postfix = tuple[Node | tuple[type[Connective], int], ...]
+"""Leaves, and each connective after its children as (class, number of children)."""
+
+
+def to_postfix(node: Node) -> Postfix:
+    flat: list[Node | tuple[type[Connective], int]] = []
     stack = [node]
     while stack:
         top = stack.pop()
@@ -564,7 +567,7 @@ def to_postfix(node: Node) -> tuple[Any, ...]:
     return tuple(reversed(flat))
 
 
-def _from_postfix(flat: tuple[Any, ...]) -> Node:
+def _from_postfix(flat: Postfix) -> Node:
     stack: list[Node] = []
     for item in flat:
         if isinstance(item, Node):

@@ -5,11 +5,30 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterator
 from itertools import groupby
-from typing import Any
+from typing import TYPE_CHECKING, TypedDict
 
 from ..errors import ParquetBloomError, printable
+from ..util.lazy import late_module
 from ..util.messages import ShownText, count, count_of, truncate_list
 from .model.scan_plan import Decoded, FilePlan, RowGroupPlan, ScanPlan, summarize
+
+if TYPE_CHECKING:
+    from ..page import report_page
+    from . import notebook_view, plan_details, plan_document
+else:
+    notebook_view = late_module("parquet_bloom.scan.notebook_view")
+    plan_details = late_module("parquet_bloom.scan.plan_details")
+    plan_document = late_module("parquet_bloom.scan.plan_document")
+    report_page = late_module("parquet_bloom.page.report_page")
+
+
+class PageOptions(TypedDict, total=False):
+    """Options of `PruneReport.to_html`."""
+
+    check: bool
+    asked_fpp: float | None
+    filesystem: object | None
+    progress: Callable[[int, int], None] | None
 
 
 class PruneReport(ScanPlan):
@@ -36,7 +55,7 @@ class PruneReport(ScanPlan):
             lines += ["", f"... {count(len(self.files) - len(shown), 'more file')}, {num_selected:,} of them read"]
         return ShownText("\n".join(lines))
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, object]:
         """Return the figures of the report, as JSON can hold them."""
         return {
             "files": self.total_files,
@@ -75,7 +94,7 @@ class PruneReport(ScanPlan):
         *,
         check: bool = False,
         asked_fpp: float | None = None,
-        filesystem: Any = None,
+        filesystem: object | None = None,
         progress: Callable[[int, int], None] | None = None,
     ) -> str:
         """Render the report as a self-contained page: a picture of its row groups, and figures of the filters.
@@ -102,22 +121,16 @@ class PruneReport(ScanPlan):
             The report was not made by `prune`, or the page cannot be written. Files that can no longer be read are not
             an error: the page lists them.
         """
-        # Not at the top: few callers need it.
-        from ..page.report_page import write_page
-        from .plan_details import read_details
-        from .plan_document import make_report
-
         if self.asked is None:
             raise ParquetBloomError("only a report made by prune can be rendered as a page")
         if asked_fpp is not None and not 0 < asked_fpp < 1:
             raise ParquetBloomError(f"asked_fpp must lie between 0 and 1, got {asked_fpp}")
-        return write_page(make_report(self, read_details(self, check, progress), asked_fpp), output, filesystem)
+        facts = plan_details.read_details(self, check, progress)
+        return report_page.write_page(plan_document.make_report(self, facts, asked_fpp), output, filesystem)
 
     def _repr_html_(self) -> str:
         """Render a smaller picture for notebooks, without reading files again."""
-        from .notebook_view import render_snippet
-
-        return render_snippet(self)
+        return notebook_view.render_snippet(self)
 
 
 def _describe_decoded(decoded: Decoded) -> str:

@@ -8,7 +8,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Generic, TypeVar
+from typing import TYPE_CHECKING, Generic, TypeVar
 
 from ..errors import ConcurrentChangeError, ParquetBloomError
 from ..file.bloom_file import BloomFile
@@ -308,7 +308,7 @@ class TaskPlanner:
     threads, is_remote : how many threads read, and whether the files are not local.
     """
 
-    filesystem: Any
+    filesystem: object | None
     cache: MetadataCache | None
     find_kind: Callable[[DataFile], FileKind | None]
     note: Callable[[Source], None]

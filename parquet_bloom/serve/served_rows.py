@@ -12,8 +12,7 @@ import pyarrow as pa
 
 from ..errors import ParquetBloomError, PredicateError, UnknownColumnError
 from ..lake.lake_index import LakeIndex
-from ..scan.lookup.lookup_keys import LookupKeys
-from ..scan.lookup.lookup_session import LookupSession, get_rows
+from ..scan.lookup.lookup_session import LookupKeys, LookupSession, get_rows
 from ..scan.scan_options import ScanOptions
 from ..scan.scan_source import ScanSource, fix_schema
 from ..util.plain_values import plain_rows
@@ -104,7 +103,7 @@ class RowLookups:
     def _open(self) -> _RowsSource:
         with self._lock:
             if self._source is None:
-                scanned = ScanSource.resolve(self._index, self._index.lake_filesystem)
+                scanned = ScanSource(self._index, self._index.lake_filesystem).resolve()
                 listing = scanned.list_files()
                 if listing.table is None and not listing.entries:
                     raise ApiError(404, "the index has no files, and neither has its lake: nothing says what rows have")

@@ -246,7 +246,7 @@ def plan_table(
     ParquetBloomError
         A file cannot be read, or some of these columns cannot be shown as the table has them.
     """
-    source = ScanSource.resolve(table, storage_options=storage_options, index=index, cache=cache)
+    source = ScanSource(table, storage_options=storage_options, index=index, cache=cache).resolve()
     by_table = DatasetCompatibility.of(table.read_snapshot().schema, sorted(predicate.fields))
     trust = TableCompatibility(by_table.columns, SparkCompatibility.of(predicate.fields, rules))
     options = ScanOptions(named=lambda _: True, trust=trust)  # Spark has resolved the names

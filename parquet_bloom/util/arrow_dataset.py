@@ -5,7 +5,6 @@ from __future__ import annotations
 from importlib import import_module
 from threading import Lock
 from types import ModuleType
-from typing import Any
 
 import pyarrow as pa
 import pyarrow.lib
@@ -25,7 +24,7 @@ def import_dataset() -> ModuleType:
     with _importing:
         make, true = pyarrow.lib.scalar, make_scalar(True, pa.bool_())
 
-        def make_known(value: Any, *arguments: Any, **options: Any) -> pa.Scalar:
+        def make_known(value: object, *arguments: object, **options: object) -> pa.Scalar:
             is_known = value is True and not arguments and not options
             return true if is_known else make(value, *arguments, **options)
 

@@ -16,6 +16,7 @@ from typing import Any
 # of them a partially initialized module. No module of the package may import lazy names itself: it could hold Python's
 # lock of a module that another thread, which holds this one, waits for.
 _importing = RLock()
+_PACKAGE = __name__.partition(".")[0]
 
 
 def make_lazy(namespace: dict[str, Any], homes: Mapping[str, str]) -> tuple[Callable[[str], Any], Callable[[], Any]]:
@@ -47,12 +48,13 @@ class _LateModule(ModuleType):
 
     def __getattr__(self, name: str) -> Any:
         value = getattr(import_module(self.__name__), name)
-        setattr(self, name, value)  # so that the next use costs nothing
+        if not self.__name__.startswith(_PACKAGE):  # tests replace functions of the package's own modules
+            setattr(self, name, value)  # so that the next use costs nothing
         return value
 
 
 def late_module(name: str) -> Any:
-    """Return what can be used like a module of another package that takes long to import, and that many calls need not.
+    """Return what can be used like a module that takes long to import, and that many calls need not.
 
     To type checkers, import the module itself under `TYPE_CHECKING`.
     """

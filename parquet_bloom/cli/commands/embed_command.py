@@ -11,7 +11,7 @@ from click.core import ParameterSource
 
 from ...errors import ManagedTableError, ParquetBloomError
 from ...file.many_files import Progress
-from ...file.write.embed_filters import EmbedReport, embed_file
+from ...file.write.embed_filters import EmbedReport, RewriteOptions, embed_file
 from ...file.write.filter_builder import FilterOptions, parse_columns
 from ...util.messages import count
 from ...util.threads import processors
@@ -143,23 +143,13 @@ def embed(output: Output, given: EmbedOptions) -> int:
     if not given.paths:
         raise make_missing_path()
     target.require_one()
-    parse_columns(requested, FilterOptions(given.fpp, None, not given.exact_size))  # report invalid options once
+    filters = parse_columns(requested, FilterOptions(given.fpp, None, not given.exact_size))
+    threads = max(1, processors() // jobs)
 
     def embed_one(path: str, output_path: str | None, progress: Progress) -> EmbedReport:
         try:
-            return embed_file(
-                path,
-                requested,
-                fpp=given.fpp,
-                power_of_two=not given.exact_size,
-                output=output_path,
-                replace=given.replace,
-                keep_footer=given.keep_footer,
-                dry_run=target.dry_run,
-                filesystem=output.filesystem,
-                progress=progress,
-                threads=max(1, processors() // jobs),
-            )
+            options = RewriteOptions(output_path, given.replace, given.keep_footer, target.dry_run, output.filesystem)
+            return embed_file(path, filters, options, progress, threads)
         except ManagedTableError as error:
             error.problem += EMBED.way_out
             raise

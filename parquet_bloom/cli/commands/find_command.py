@@ -15,6 +15,7 @@ from ...predicate.tree import In, all_of
 from ...scan.model.folder_partitions import Partitions
 from ...scan.named_columns import FoundType, find_column_type, find_table_column_type, select_table_columns
 from ...scan.row_reader import RowReader
+from ...scan.scan_options import ScanOptions
 from ...util.messages import count
 from ..command import POSITIVE, CommandOptions, command, group, option, usage_error
 from ..options.key_options import WhereKeys
@@ -88,10 +89,9 @@ def find(output: Output, given: FindOptions) -> int:
         if report.table is not None:
             selected, of_table = select_table_columns(report.table.schema, requested, case_sensitive)
         num_errors = len(output.failures)
-        reader = RowReader(report, selected, schema=of_table, cache=footers)
-        schema, batches = reader.read_batches(
-            _BATCH_ROWS, max_bytes=_MAX_BYTES, progress=bar.update, on_error=output.fail
-        )
+        options = ScanOptions(progress=bar.update, on_error=output.fail)
+        reader = RowReader(report, selected, schema=of_table, cache=footers, options=options)
+        schema, batches = reader.read_batches(_BATCH_ROWS, max_bytes=_MAX_BYTES)
         names = _sort_columns(schema.names, requested, case_sensitive)
         schema = pa.schema([schema.field(name) for name in names], schema.metadata)
         facts: dict[str, Any] = {"where": report.where, "totals": {"rows": 0} | report.to_dict()} | inputs.facts

@@ -21,7 +21,7 @@ from .shared_options import TIMEZONE, make_missing_path
 from .table_options import WAY_OUT, TableVersion
 
 if TYPE_CHECKING:
-    from ...scan.engines.dataset import Dataset
+    from ...scan.dataset import Dataset
 
 
 class KeyLookup(CommandOptions):
@@ -106,7 +106,7 @@ class KeyLookup(CommandOptions):
         ParquetBloomError
             The files, the table or the index cannot be read.
         """
-        from ...scan.engines.dataset import dataset
+        from ...scan.dataset import dataset
 
         self.table.require_valid(paths)
         if not paths and not self.table.in_catalog and self.index is None:

@@ -6,16 +6,16 @@ import os
 import time
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Any
 
 from ...errors import ParquetBloomError
 from ...metadata.footer import SchemaLeaf
 from ...redaction import shown_redacted
 from ...storage import resolve_filesystem
+from ...storage.paths import GivenPath, GivenPaths
 from ...util.messages import count
 from ..bloom_file import BloomFile
 from ..file_columns import find_leaf
-from ..many_files import OnError, Progress, process_paths
+from ..many_files import OnError, Progress, RunOptions, process_paths
 from .file_rewrite import (
     Owner,
     RewriteReport,
@@ -76,13 +76,13 @@ class DropReport(RewriteReport):
 
 
 def drop(
-    paths: Any,
+    paths: GivenPaths,
     columns: str | Iterable[str] | None = None,
     *,
-    output: Any = None,
+    output: GivenPath | None = None,
     dry_run: bool = False,
-    filesystem: Any = None,
-    storage_options: Mapping[str, Any] | None = None,
+    filesystem: object | None = None,
+    storage_options: Mapping[str, object] | None = None,
     progress: Progress | None = None,
     threads: int | None = None,
     on_error: OnError = "finish",
@@ -125,27 +125,25 @@ def drop(
     names = _parse_names(columns)
     filesystem = resolve_filesystem(filesystem, storage_options)
 
-    def drop_one(path: Any, progress: Progress | None, threads: int) -> DropReport:
+    def drop_one(path: GivenPath, progress: Progress | None, threads: int) -> DropReport:
         report = drop_file(path, names, output=output, dry_run=dry_run, filesystem=filesystem)
         if progress:
             progress(1, 1)
         return report
 
-    options: dict[str, Any] = {"filesystem": filesystem, "threads": threads, "progress": progress, "output": output}
-    report = process_paths(
-        paths, drop_one, DropReport.combine, **options, on_error=on_error, refuse=refuse_managed, waits=True
-    )
+    run = RunOptions(filesystem, threads, progress, on_error, waits=True)
+    report = process_paths(paths, drop_one, DropReport.combine, run, output=output, refuse=refuse_managed)
     report.seconds = time.perf_counter() - started
     return report
 
 
 def drop_file(
-    path: Any,
+    path: GivenPath,
     columns: str | Iterable[str] | None = None,
     *,
-    output: Any = None,
+    output: GivenPath | None = None,
     dry_run: bool = False,
-    filesystem: Any = None,
+    filesystem: object | None = None,
 ) -> DropReport:
     """Drop Bloom filters from one file; the parameters are those of `drop`."""
     started = time.perf_counter()

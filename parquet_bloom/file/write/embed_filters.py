@@ -8,20 +8,20 @@ import time
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import nullcontext
 from dataclasses import dataclass, field
-from typing import Any
 
 from ...errors import BrokenFilterError, UnsupportedTypeError
 from ...metadata.filter_header import write_header
 from ...metadata.footer import Footer, SchemaLeaf
 from ...redaction import shown_redacted
 from ...storage import resolve_filesystem
+from ...storage.paths import GivenPath, GivenPaths
 from ...util.messages import count
 from ...util.threads import in_order, processors
 from ..bloom_file import BloomFile
 from ..chunk_filter import ChunkFilter
 from ..column_hashes import count_values
 from ..column_reader import ColumnReader
-from ..many_files import OnError, Progress, process_paths
+from ..many_files import OnError, Progress, RunOptions, process_paths
 from .file_rewrite import (
     RewriteReport,
     Sink,
@@ -37,6 +37,9 @@ from .file_rewrite import (
     write_footer,
 )
 from .filter_builder import BuiltFilter, ColumnPlan, Columns, FilterBuilder, FilterOptions, parse_columns, plan_columns
+
+ChooseColumns = Callable[[BloomFile], Mapping[str, FilterOptions]]
+"""Returns the columns of an opened file that get filters, {dotted path: options}."""
 
 _DUCKDB_INTERVALS = b"duckdb.interval_bloom_filter"
 _CONVERTED_INTERVAL = 21
@@ -90,17 +93,17 @@ class EmbedReport(RewriteReport):
 
 
 def embed(
-    paths: Any,
+    paths: GivenPaths,
     columns: Columns,
     *,
     fpp: float = 0.01,
     power_of_two: bool = True,
-    output: Any = None,
+    output: GivenPath | None = None,
     replace: bool = False,
     keep_footer: bool = False,
     dry_run: bool = False,
-    filesystem: Any = None,
-    storage_options: Mapping[str, Any] | None = None,
+    filesystem: object | None = None,
+    storage_options: Mapping[str, object] | None = None,
     progress: Progress | None = None,
     threads: int | None = None,
     on_error: OnError = "finish",
@@ -156,60 +159,63 @@ def embed(
     started = time.perf_counter()
     requested = parse_columns(columns, FilterOptions(fpp, None, power_of_two))
     filesystem = resolve_filesystem(filesystem, storage_options)
+    options = RewriteOptions(output, replace, keep_footer, dry_run, filesystem)
 
-    def embed_one(path: Any, progress: Progress | None, threads: int) -> EmbedReport:
-        return embed_file(
-            path,
-            requested,
-            output=output,
-            replace=replace,
-            keep_footer=keep_footer,
-            dry_run=dry_run,
-            filesystem=filesystem,
-            progress=progress,
-            threads=threads,
-        )
+    def embed_one(path: GivenPath, progress: Progress | None, threads: int) -> EmbedReport:
+        return embed_file(path, requested, options, progress, threads)
 
-    options: dict[str, Any] = {"filesystem": filesystem, "threads": threads, "progress": progress, "output": output}
-    report = process_paths(paths, embed_one, EmbedReport.combine, **options, on_error=on_error, refuse=refuse_managed)
+    run = RunOptions(filesystem, threads, progress, on_error)
+    report = process_paths(paths, embed_one, EmbedReport.combine, run, output=output, refuse=refuse_managed)
     report.seconds = time.perf_counter() - started
     return report
 
 
+@dataclass(frozen=True)
+class RewriteOptions:
+    """How filters are embedded into a file.
+
+    Attributes
+    ----------
+    output, replace, keep_footer, dry_run : as in `embed`.
+    filesystem : of the file, resolved.
+    """
+
+    output: GivenPath | None = None
+    replace: bool = False
+    keep_footer: bool = False
+    dry_run: bool = False
+    filesystem: object | None = None
+
+
 def embed_file(
-    path: Any,
-    columns: Columns | Callable[[BloomFile], Mapping[str, FilterOptions]],
-    *,
-    fpp: float = 0.01,
-    power_of_two: bool = True,
-    output: Any = None,
-    replace: bool = False,
-    keep_footer: bool = False,
-    dry_run: bool = False,
-    filesystem: Any = None,
-    storage_options: Mapping[str, Any] | None = None,
+    path: GivenPath,
+    columns: Mapping[str, FilterOptions] | ChooseColumns,
+    options: RewriteOptions,
     progress: Progress | None = None,
     threads: int | None = None,
 ) -> EmbedReport:
-    """Embed Bloom filters into one file; the parameters are those of `embed`.
+    """Embed Bloom filters into one file; see `embed`.
 
-    `columns` may also be a function that returns the columns that the opened file gets filters for, as `choose` of
-    `embed_in_table`.
+    Parameters
+    ----------
+    columns : dotted path and options of each filter; or a function that returns them for the opened file.
+    progress : called after each column chunk with (done, in all).
+    threads : column chunks processed at a time; None for one per processor.
     """
     started = time.perf_counter()
-    requested = None if callable(columns) else parse_columns(columns, FilterOptions(fpp, None, power_of_two))
-    filesystem = resolve_filesystem(filesystem, storage_options)
+    filesystem = options.filesystem
     of_orc = "only its writer can make its filters; `advise` reports how"
-    with open_for_edit(path, output, filesystem, of_orc=of_orc) as (file, target):
-        chosen = columns(file) if callable(columns) else requested or {}
-        job = _EmbedJob(file, plan_columns(file.leaves, chosen, file.path), replace, keep_footer)
+    with open_for_edit(path, options.output, filesystem, of_orc=of_orc) as (file, target):
+        chosen = columns(file) if callable(columns) else columns
+        plans = plan_columns(file.leaves, chosen, file.path)
+        job = _EmbedJob(file, plans, options.replace, options.keep_footer)
         report = EmbedReport(file.path, file.path if target is None else os.fspath(target), old_size=file.source.size)
         report.kept, report.dead_bytes = job.kept, job.tail.dead_bytes
         report.new_size = file.source.size
         if job.todo or target is not None:
             workers = threads or processors()
             report.changed = rewrite_file(
-                file, target, filesystem, dry_run, lambda new: job.write(new, report, progress, workers)
+                file, target, filesystem, options.dry_run, lambda new: job.write(new, report, progress, workers)
             )
     report.seconds = time.perf_counter() - started
     return report
@@ -218,7 +224,7 @@ def embed_file(
 def embed_in_table(
     path: str,
     output: str,
-    choose: Callable[[BloomFile], Mapping[str, FilterOptions]],
+    choose: ChooseColumns,
     *,
     dry_run: bool = False,
     progress: Progress | None = None,
@@ -246,7 +252,7 @@ def embed_in_table(
     return report
 
 
-def lacks_filters(path: str, choose: Callable[[BloomFile], Mapping[str, FilterOptions]]) -> bool:
+def lacks_filters(path: str, choose: ChooseColumns) -> bool:
     """Return whether `embed_in_table` has anything to add, as far as can be told without reading values."""
     with open_for_edit(path, None, None, in_table=True) as (file, _):
         return bool(_EmbedJob(file, plan_columns(file.leaves, choose(file), file.path), False, False).todo)

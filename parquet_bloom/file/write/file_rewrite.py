@@ -25,6 +25,7 @@ from ...metadata.footer import MAGIC, ORC_MAGIC, TAIL_BYTES, Footer, SchemaLeaf
 from ...metadata.footer_rewrite import splice_filter_locations
 from ...redaction import shown_redacted
 from ...storage import Source, managed_table, open_source, rewrite, same_place
+from ...storage.paths import GivenPath
 from ...util.messages import count
 from ..bloom_file import BloomFile
 from ..chunk_filter import ChunkFilter
@@ -318,8 +319,8 @@ class RewriteReport(FileReports):
 
 @contextmanager
 def open_for_edit(
-    path: Any, output: Any, filesystem: Any, *, of_orc: str = "", in_table: bool = False
-) -> Iterator[tuple[BloomFile, Any]]:
+    path: GivenPath, output: GivenPath | None, filesystem: object | None, *, of_orc: str = "", in_table: bool = False
+) -> Iterator[tuple[BloomFile, GivenPath | None]]:
     """Open a file in order to change its filters; also return the output, None for replacing the file itself.
 
     Parameters
@@ -348,8 +349,8 @@ def open_for_edit(
 
 def rewrite_file(
     file: BloomFile,
-    target: Any,
-    filesystem: Any,
+    target: GivenPath | None,
+    filesystem: object | None,
     dry_run: bool,
     write: Callable[[Sink], bool],
     *,
@@ -369,7 +370,7 @@ def rewrite_file(
         return True
 
 
-def refuse_managed(path: Any, filesystem: Any = None) -> None:
+def refuse_managed(path: GivenPath | None, filesystem: object | None = None) -> None:
     """Raise ManagedTableError for a file that a table format or a streaming sink tracks in its metadata."""
     reason = None if path is None else managed_table(path, filesystem)
     if reason:

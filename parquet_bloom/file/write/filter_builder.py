@@ -53,7 +53,7 @@ class FilterOptions:
         return sizing.size_for(distinct if self.ndv is None else self.ndv, self.fpp, self.power_of_two)
 
 
-Columns = str | Iterable[str] | Mapping[str, float | Mapping[str, Any] | FilterOptions | None]
+Columns = str | Iterable[str] | Mapping[str, float | Mapping[str, object] | FilterOptions | None]
 
 
 @dataclass(frozen=True)
@@ -92,7 +92,7 @@ def parse_columns(columns: Columns, default: FilterOptions) -> dict[str, FilterO
     return parsed
 
 
-def _parse_options(setting: Any, default: FilterOptions) -> FilterOptions:
+def _parse_options(setting: float | Mapping[str, Any] | FilterOptions | None, default: FilterOptions) -> FilterOptions:
     if setting is None:
         return default
     if isinstance(setting, FilterOptions):

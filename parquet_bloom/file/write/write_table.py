@@ -12,22 +12,23 @@ from ...errors import FilterTypeError, MissingFilterError, ParquetBloomError, Un
 from ...hashing.arrow_keys import to_storage
 from ...metadata.footer import TAIL_BYTES, Footer, find_footer
 from ...storage import Rewrite, create, resolve_filesystem
-from .embed_filters import EmbedReport, embed_file, write_filter
+from ...storage.paths import GivenPath
+from .embed_filters import EmbedReport, RewriteOptions, embed_file, write_filter
 from .file_rewrite import refuse_managed, refuse_uneditable, write_footer
 from .filter_builder import Columns, FilterBuilder, FilterOptions, parse_columns, plan_columns
 
 
 def write_table(
     table: pa.Table,
-    path: Any,
+    path: GivenPath,
     columns: Columns,
     *,
     fpp: float = 0.01,
     power_of_two: bool = True,
     row_group_size: int | None = None,
-    filesystem: Any = None,
-    storage_options: Mapping[str, Any] | None = None,
-    **pyarrow_options: Any,
+    filesystem: object | None = None,
+    storage_options: Mapping[str, object] | None = None,
+    **pyarrow_options: object,
 ) -> EmbedReport:
     """Write a Parquet file whose chosen columns have Bloom filters, sized from the data.
 
@@ -63,7 +64,7 @@ def write_table(
     except FilterTypeError:
         # The options made pyarrow store different values (coarser timestamps, for example): read them back.
         _write_plain(table, path, row_group_size, filesystem, pyarrow_options)
-        return embed_file(path, columns, fpp=fpp, power_of_two=power_of_two, filesystem=filesystem)
+        return embed_file(path, requested, RewriteOptions(filesystem=filesystem))
     except ParquetBloomError as error:
         error.path = error.path or str(path)
         raise
@@ -103,7 +104,7 @@ class TableSink:
         return bytes(self._buffer or b"")
 
 
-def _write_data(new: Rewrite, table: pa.Table, row_group_size: int | None, options: dict[str, Any]) -> bytes:
+def _write_data(new: Rewrite, table: pa.Table, row_group_size: int | None, options: dict[str, object]) -> bytes:
     """Write row groups; return what pyarrow writes when it closes the file: page indexes and footer."""
     if options.get("encryption_properties") is not None:
         raise UnsupportedTypeError("filters cannot be written into encrypted files")
@@ -141,7 +142,7 @@ def _write_filters(
 
 
 def _write_plain(
-    table: pa.Table, path: Any, row_group_size: int | None, filesystem: Any, options: dict[str, Any]
+    table: pa.Table, path: GivenPath, row_group_size: int | None, filesystem: object | None, options: dict[str, object]
 ) -> None:
     with create(path, filesystem) as new:
         tail = _write_data(new, table, row_group_size, options)

@@ -132,7 +132,7 @@ class FileKind:
         column_type, row_filter = type_of(leaf), self.row_filter
         key = id(part), column_type
         if key not in row_filter.targets:
-            literals: Sequence[Any] = comparisons[0].literals
+            literals: Sequence[object] = comparisons[0].literals
             if len(comparisons) > 1:
                 literals = [literal for comparison in comparisons for literal in comparison.literals]
             is_array = isinstance(part, InArray)

@@ -15,7 +15,7 @@ import os
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from operator import methodcaller
-from typing import Any, Literal, NamedTuple
+from typing import Literal, NamedTuple
 from urllib.parse import unquote
 
 import pyarrow as pa
@@ -29,6 +29,7 @@ from ...predicate.pruning import PruningPredicate
 from ...predicate.reason import Reason
 from ...predicate.row_filter import row_mask
 from ...predicate.tree import Node
+from ...storage.paths import GivenPaths
 from ...util.arrow_values import empty_table, make_array, make_scalar
 from .data_file import DataFile
 
@@ -72,13 +73,13 @@ class Partitions:
         A file has no value of one of these columns, or one of another type.
     """
 
-    def __init__(self, files: Sequence[str], given: Any = (), columns: pa.Schema | None = None):
+    def __init__(self, files: Sequence[str], given: GivenPaths = (), columns: pa.Schema | None = None):
         self._find_key: Callable[[str], str] = _parent_folder
         self.source = "its folder"
         self._positions: dict[str, int] = {}
         self._folders = _NO_COLUMNS if columns is None else empty_table(columns)
         self.schema = self._folders.schema
-        self._values: dict[str, list[Any]] = {}
+        self._values: dict[str, list[object]] = {}
         if not any(map(_HAS_PAIR, files)) if columns is None else not columns:
             return
         self._positions = {folder: i for i, folder in enumerate(dict.fromkeys(map(_parent_folder, files)))}
@@ -113,7 +114,7 @@ class Partitions:
     def __bool__(self) -> bool:
         return bool(self._values)
 
-    def values(self, path: str) -> dict[str, Any]:
+    def values(self, path: str) -> dict[str, object]:
         """Return the partition values of a file by name: int, date, str or None; of a table, of any type."""
         i = self.find_folder(path)
         return {name: values[i] for name, values in self._values.items()}
@@ -351,7 +352,7 @@ def _parent_folder(path: str) -> str:
     return path.rpartition("/")[0]
 
 
-def _find_roots(given: Any) -> set[str]:
+def _find_roots(given: GivenPaths) -> set[str]:
     """Return the folders that were given, and the parts of patterns before their first special character."""
     paths = [given] if isinstance(given, (str, bytes, os.PathLike)) else given
     roots = set()

@@ -17,9 +17,9 @@ from ...predicate.reason import MISSING, Reason
 from ...predicate.tree import Node
 from ...redaction import redacted, shown_redacted
 from ...scan.model.folder_partitions import Partitions
-from ...scan.model.scan_plan import INDEX, Evaluator, FilePlan, FileScan, RowGroupPlan, ScanPlan
+from ...scan.model.scan_plan import INDEX, Evaluator, FilePlan, FileScan, RowGroupPlan, ScanPlan, SourceListing
 from ...scan.plan.file_level import FileEvaluator
-from ...scan.plan.plan_scan import plan_scan
+from ...scan.plan.plan_scan import NO_EVIDENCE, Evidence, plan_scan
 from ...scan.plan_report import PruneReport
 from ...scan.scan_options import ScanOptions
 from ...storage import Entry
@@ -196,8 +196,7 @@ class ScanPlanner:
             compatibility,
             filesystem=filesystem,
             partition_values=partition_values,
-            footers=footers,
-            index=index,
+            evidence=Evidence(footers, index),
         )
         report = scan.report
         for doubt in report.index_doubts:
@@ -305,8 +304,7 @@ def scan_files(
     *,
     filesystem: Any = None,
     partition_values: pa.Table | None = None,
-    footers: Evaluator | None = None,
-    index: Evaluator | None = None,
+    evidence: Evidence = NO_EVIDENCE,
 ) -> PlannedScan:
     """Plan a scan of files; a file that cannot be read is selected, so that Spark reports the error.
 
@@ -317,17 +315,19 @@ def scan_files(
     compatibility : decides which columns Spark reads as they are stored.
     filesystem : as for `parquet_bloom.prune`.
     partition_values : a row for each file, a column for each name in the predicate that is a partition column.
-    footers, index : as for `plan_scan`.
+    evidence : as for `plan_scan`.
     """
+    partitions = Partitions(())
+    if partition_values is not None:
+        partitions = Partitions.of_table(files, partition_values, "its folder")
     problems: dict[str, str] = {}
 
     def record(error: ParquetBloomError) -> None:
         problems[error.path or ""] = error.problem  # its path is redacted
 
     plan = plan_scan(
-        [Entry(file) for file in files],
+        SourceListing([Entry(file) for file in files], filesystem, partitions),
         node,
-        Partitions(()) if partition_values is None else Partitions.of_table(files, partition_values, "its folder"),
         ScanOptions(
             "UTC",  # literals without a time zone are compared with columns without one
             compatibility.rules.ignore_case,
@@ -336,10 +336,8 @@ def scan_files(
             trust=compatibility,
         ),
         PruneReport,
-        filesystem=filesystem,
-        cache=SHARED_CACHE,
-        footers=footers,
-        index=index,
+        SHARED_CACHE,
+        evidence,
     )
     file_plans = {file_plan.path: file_plan for file_plan in plan.files}
     plan.files = [file_plans.get(file) or _make_unreadable_plan(file, problems) for file in files]

@@ -16,7 +16,7 @@ from ...file.bloom_file import open
 from ...file.metadata_cache import SHARED_CACHE
 from ...predicate import tree
 from ...scan.model.folder_partitions import Partitions
-from ...scan.model.scan_plan import PARQUET, FilePlan, ScanPlan
+from ...scan.model.scan_plan import PARQUET, FilePlan, ScanPlan, SourceListing
 from ...scan.plan.plan_scan import plan_scan
 from ...scan.scan_options import ScanOptions
 from ...storage import Entry, FileIdentity, RemoteIdentity, is_url, list_entries
@@ -176,18 +176,13 @@ class FileListing:
             schema = StructType([field for _, field in partition_fields])
             node, values = find_partition_values(node, fields, layout, schema, paths)
         stored = {name: field for name, field in fields.items() if field.path[0] not in spelled}
+        trust = SparkCompatibility.of(stored, options.rules)
         plan = plan_scan(
-            entries,
+            SourceListing(entries, options.filesystem, Partitions.of_table(paths, values, "its folder")),
             node,
-            Partitions.of_table(paths, values, "its folder"),
-            ScanOptions(
-                ignore_case=options.rules.ignore_case,
-                named=lambda _: True,
-                trust=SparkCompatibility.of(stored, options.rules),
-            ),
+            ScanOptions(ignore_case=options.rules.ignore_case, named=lambda _: True, trust=trust),
             ScanPlan,
-            filesystem=options.filesystem,
-            cache=SHARED_CACHE,
+            SHARED_CACHE,
         )
         for file in plan.files:
             if file.format != PARQUET:

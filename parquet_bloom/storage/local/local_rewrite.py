@@ -9,7 +9,6 @@ import secrets
 import stat
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
-from typing import Any
 
 from ...errors import ConcurrentChangeError, StorageError
 from ..new_file import Rewrite
@@ -117,7 +116,7 @@ def keep_attributes(old: int | str, descriptor: int, name: str) -> None:
         If its mode, access control list or `user` attributes cannot be copied, or it is not a regular file. Other
         attributes, such as security labels, are copied if this user may.
     """
-    follow: dict[str, Any] = {} if isinstance(old, int) else {"follow_symlinks": False}
+    follow: dict[str, bool] = {} if isinstance(old, int) else {"follow_symlinks": False}
     status, current = os.stat(old, **follow), os.fstat(descriptor)
     if not stat.S_ISREG(status.st_mode):
         raise OSError(errno.EINVAL, "it is not a regular file any more")
@@ -138,7 +137,7 @@ def keep_attributes(old: int | str, descriptor: int, name: str) -> None:
         os.fchmod(descriptor, mode)
 
 
-def _keep_extended(old: int | str, descriptor: int, follow: Mapping[str, Any]) -> None:
+def _keep_extended(old: int | str, descriptor: int, follow: Mapping[str, bool]) -> None:
     try:
         names = os.listxattr(old, **follow) if hasattr(os, "listxattr") else []
         current = os.listxattr(descriptor) if hasattr(os, "listxattr") else []

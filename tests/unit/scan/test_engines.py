@@ -26,7 +26,7 @@ from support.one_by_one import read_local_files_one_by_one
 
 import parquet_bloom
 from parquet_bloom import errors
-from parquet_bloom.scan.engines import polars_frame
+from parquet_bloom.scan import polars_frame
 from parquet_bloom.scan.model.scan_plan import FilePlan, RowGroupPlan
 from parquet_bloom.scan.plan_report import PruneReport
 

@@ -28,7 +28,7 @@ from parquet_bloom.predicate.row_filter import row_mask
 from parquet_bloom.scan.decode import orc_decoder as orc_rows
 from parquet_bloom.scan.decode.open_data import open_file
 from parquet_bloom.scan.model.folder_partitions import Partitions
-from parquet_bloom.scan.model.scan_plan import ORC, PARQUET, ScanPlan
+from parquet_bloom.scan.model.scan_plan import ORC, PARQUET, ScanPlan, SourceListing
 from parquet_bloom.scan.plan.plan_scan import plan_scan
 from parquet_bloom.scan.row_reader import RowReader
 from parquet_bloom.scan.scan_options import ScanOptions
@@ -560,11 +560,11 @@ def test_compatibility_is_checked_per_column(lake):
         def orc_doubts(self, file: Any) -> dict[str, str]:
             return {"key": "it is read as something else"}
 
-    entries = list_entries(str(lake / "a.orc"))
+    listing = SourceListing(list_entries(str(lake / "a.orc")), None, Partitions(()))
     node = parse(f"key = {ABSENT}")
 
     def plan(trust: Any) -> ScanPlan:
-        return plan_scan(entries, node, Partitions(()), ScanOptions(trust=trust), ScanPlan, filesystem=None, cache=None)
+        return plan_scan(listing, node, ScanOptions(trust=trust), ScanPlan, None)
 
     assert plan(None).selected == {}
     report = plan(Distrust())

@@ -17,7 +17,7 @@ import pytest
 
 import parquet_bloom
 from parquet_bloom.predicate.tree import Equal, In
-from parquet_bloom.scan.engines import polars_frame
+from parquet_bloom.scan import polars_frame
 from tests.support.scale import scaled
 
 X = pl.col("x")

@@ -24,8 +24,7 @@ from parquet_bloom.errors import ParquetBloomError, PredicateError, UnknownColum
 from parquet_bloom.file import metadata_cache
 from parquet_bloom.lake.lake_index import LakeIndex
 from parquet_bloom.predicate.tree import Equal
-from parquet_bloom.scan.lookup.known_file import KnownFile
-from parquet_bloom.scan.lookup.lookup_session import LocalWatch, Lookup
+from parquet_bloom.scan.lookup.lookup_session import KnownFile, LocalWatch, Lookup
 from parquet_bloom.storage import PathStates
 
 DAY = dt.date(2026, 1, 1)

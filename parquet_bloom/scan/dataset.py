@@ -14,44 +14,69 @@ from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Literal, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypedDict, TypeVar, Unpack
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.fs
+from numpy.typing import NDArray
 
-from ...errors import ParquetBloomError, UnreadableColumnError
-from ...file.metadata_cache import SHARED_CACHE, MetadataCache
-from ...predicate import parse, tree
-from ...predicate.literal import from_collection
-from ...predicate.parse.arrow_expression import read_parts
-from ...predicate.parse.necessary import FilterParts, read_filter
-from ...predicate.tree import In
-from ...util.arrow_dataset import import_dataset
-from ...util.arrow_values import has_kernels, keep, take, widen
-from ...util.threads import inside_arrow
-from ..compatibility import DatasetCompatibility
-from ..model.scan_plan import ScanPlan
-from ..plan_report import PruneReport
-from ..row_reader import RowReader
-from ..scan import Scan
-from ..scan_options import ScanOptions
-from ..scan_source import ScanSource, fix_schema
+from ..errors import ParquetBloomError, UnreadableColumnError
+from ..file.metadata_cache import SHARED_CACHE, MetadataCache
+from ..predicate import parse, tree
+from ..predicate.literal import from_collection
+from ..predicate.parse.arrow_expression import read_parts
+from ..predicate.parse.necessary import FilterParts, read_filter
+from ..predicate.tree import In
+from ..util.arrow_dataset import import_dataset
+from ..util.arrow_values import has_kernels, keep, take, widen
+from ..util.lazy import late_module
+from ..util.threads import inside_arrow
+from .compatibility import DatasetCompatibility
+from .model.scan_plan import ScanPlan
+from .plan_report import PruneReport
+from .row_reader import RowReader
+from .scan import Scan
+from .scan_options import ScanOptions
+from .scan_source import ScanSource, fix_schema
 
 if TYPE_CHECKING:
+    import polars as pl
     import pyarrow.dataset as ds
 
-    from ...tables.table_snapshot import Table
-    from ..lookup.locate_keys import Locator
-    from ..lookup.lookup_session import LookupSession
-    from ..plan.index_level import Index
-    from ..plan.zone_level import Zones
+    from ..tables.table_snapshot import Table
+    from . import polars_frame
+    from .lookup import locate_keys, lookup_session
+    from .plan.index_level import Index
+    from .plan.zone_level import Zones
 else:
     ds = import_dataset()
+    polars_frame = late_module("parquet_bloom.scan.polars_frame")
+    locate_keys = late_module("parquet_bloom.scan.lookup.locate_keys")
+    lookup_session = late_module("parquet_bloom.scan.lookup.lookup_session")
 
 
 T = TypeVar("T")
+
+Columns = Sequence[str] | Mapping[str, pc.Expression] | None
+"""A projection as pyarrow's scanners take it."""
+
+Indices: TypeAlias = Sequence[int] | NDArray[np.integer] | pa.Array
+"""Positions of rows."""
+
+
+class ScannerOptions(TypedDict, total=False):
+    """Options of pyarrow's scanners."""
+
+    batch_size: int
+    batch_readahead: int
+    fragment_readahead: int
+    fragment_scan_options: ds.FragmentScanOptions
+    use_threads: bool
+    cache_metadata: bool
+    memory_pool: pa.MemoryPool
+
 
 _QUIET_SECONDS = 0.1  # without a call, until Arrow's threads are taken to be done
 _LONGEST_SECONDS = 10.0  # that the end of a program waits for a batch that is being read
@@ -149,7 +174,7 @@ class Dataset(ds.UnionDataset):  # type: ignore[misc]
             raise UnreadableColumnError("a dataset cannot have two columns of one name", column=twice)
         return cls(source, schema)
 
-    def __reduce__(self) -> tuple[Any, ...]:
+    def __reduce__(self) -> tuple[object, ...]:
         return type(self), (self._source, self._arrow_schema, self._condition)
 
     def __repr__(self) -> str:
@@ -180,7 +205,7 @@ class Dataset(ds.UnionDataset):  # type: ignore[misc]
 
     def scan(
         self,
-        where: Any = None,
+        where: object = None,
         columns: Sequence[str] | None = None,
         *,
         timezone: str = "UTC",
@@ -223,7 +248,7 @@ class Dataset(ds.UnionDataset):  # type: ignore[misc]
     def get(
         self,
         column: str | Sequence[str],
-        keys: Any,
+        keys: object,
         columns: Sequence[str] | None = None,
         *,
         timezone: str = "UTC",
@@ -257,19 +282,16 @@ class Dataset(ds.UnionDataset):  # type: ignore[misc]
         UnknownColumnError
             There is no such column.
         """
-        from ..lookup.lookup_keys import LookupKeys
-        from ..lookup.lookup_session import get_rows
-
         if self._condition is not None:
             raise ParquetBloomError("a dataset that was filtered has no lookups of its own; use the dataset itself")
-        parsed = LookupKeys.parse(column, keys)
+        parsed = lookup_session.LookupKeys.parse(column, keys)
         options = ScanOptions(timezone, threads=threads)
-        return get_rows(self._source, self._arrow_schema, self._lookups, parsed, columns, options)
+        return lookup_session.get_rows(self._source, self._arrow_schema, self._lookups, parsed, columns, options)
 
     def locate(
         self,
         column: str | Sequence[str],
-        keys: Any,
+        keys: object,
         *,
         timezone: str = "UTC",
         threads: int | None = None,
@@ -285,7 +307,7 @@ class Dataset(ds.UnionDataset):  # type: ignore[misc]
         ----------
         column, timezone, threads : as for `get`.
         keys : as for `get`; also a `pyarrow.RecordBatchReader` or table with these columns, or a `pathlib.Path` of a
-            Parquet file that has them, which are read in batches. LookupKeys that are given twice are so only once.
+            Parquet file that has them, which are read in batches. Keys that are given twice are so only once.
         progress : called with (done, in all) after each file that is read. The files of one search are added to those
             of the searches before it.
 
@@ -308,7 +330,7 @@ class Dataset(ds.UnionDataset):  # type: ignore[misc]
     def locate_batches(
         self,
         column: str | Sequence[str],
-        keys: Any,
+        keys: object,
         *,
         timezone: str = "UTC",
         threads: int | None = None,
@@ -328,38 +350,34 @@ class Dataset(ds.UnionDataset):  # type: ignore[misc]
         timezone: str,
         threads: int | None,
         progress: Callable[[int, int], None] | None,
-    ) -> Locator:
-        from ..lookup.locate_keys import Locator
-
+    ) -> locate_keys.Locator:
         if self._condition is not None:
             raise ParquetBloomError("a dataset that was filtered has no lookups of its own; use the dataset itself")
         if threads is not None and threads < 1:
             raise ParquetBloomError(f"threads must be at least 1, got {threads}")
         options = ScanOptions(timezone, threads=threads)
-        return Locator(self._source, self._arrow_schema, self._lookups, column, options, progress)
+        return locate_keys.Locator(self._source, self._arrow_schema, self._lookups, column, options, progress)
 
     @cached_property
-    def _lookups(self) -> LookupSession | None:
+    def _lookups(self) -> lookup_session.LookupSession | None:
         """What lookups keep between calls; None where each of them plans anew."""
         source = self._source
         is_table = source.table is not None or source.table_schema is not None  # the latter of an index over one
         if is_table or source.cuts_fractions or (source.index is None and source.paths is not None):
             return None
-        from ..lookup.lookup_session import LookupSession
+        return lookup_session.LookupSession(source)
 
-        return LookupSession(source)
-
-    def to_polars(self) -> Any:
+    def to_polars(self) -> pl.LazyFrame:
         """Return the dataset as a polars LazyFrame, whose filters prune; see `scan_polars`."""
-        from .polars_frame import import_polars, scan_source
-
         if self._condition is not None:  # which polars cannot take over: it is an expression of Arrow's
-            return import_polars().scan_pyarrow_dataset(self)
-        return scan_source(self._source, self._arrow_schema)
+            return polars_frame.import_polars().scan_pyarrow_dataset(self)
+        return polars_frame.scan_source(self._source, self._arrow_schema)
 
     # --------------------------------------------------------------------------- the interface of pyarrow's datasets
 
-    def scanner(self, columns: Any = None, filter: pc.Expression | None = None, **options: Any) -> ds.Scanner:
+    def scanner(
+        self, columns: Columns = None, filter: pc.Expression | None = None, **options: Unpack[ScannerOptions]
+    ) -> ds.Scanner:
         """Return a scanner of the rows for which Arrow evaluates a filter to true; see `pyarrow.dataset.Dataset`."""
         query = _Query.make(self._source, self._arrow_schema, _join(self._condition, filter))
         return query.scanner(query.plan, columns, **options)
@@ -377,21 +395,35 @@ class Dataset(ds.UnionDataset):  # type: ignore[misc]
         if not selected:
             yield Fragment(query, plan)
 
-    def to_table(self, columns: Any = None, filter: pc.Expression | None = None, **options: Any) -> pa.Table:
+    def to_table(
+        self, columns: Columns = None, filter: pc.Expression | None = None, **options: Unpack[ScannerOptions]
+    ) -> pa.Table:
         return self.scanner(columns, filter, **options).to_table()
 
     def to_batches(
-        self, columns: Any = None, filter: pc.Expression | None = None, **options: Any
+        self, columns: Columns = None, filter: pc.Expression | None = None, **options: Unpack[ScannerOptions]
     ) -> Iterator[pa.RecordBatch]:
         return self.scanner(columns, filter, **options).to_batches()
 
-    def head(self, num_rows: int, columns: Any = None, filter: pc.Expression | None = None, **options: Any) -> pa.Table:
+    def head(
+        self,
+        num_rows: int,
+        columns: Columns = None,
+        filter: pc.Expression | None = None,
+        **options: Unpack[ScannerOptions],
+    ) -> pa.Table:
         return self.scanner(columns, filter, **options).head(num_rows)
 
-    def take(self, indices: Any, columns: Any = None, filter: pc.Expression | None = None, **options: Any) -> pa.Table:
+    def take(
+        self,
+        indices: Indices,
+        columns: Columns = None,
+        filter: pc.Expression | None = None,
+        **options: Unpack[ScannerOptions],
+    ) -> pa.Table:
         return _take_rows(self.scanner(columns, filter, **options), indices)
 
-    def count_rows(self, filter: pc.Expression | None = None, **options: Any) -> int:
+    def count_rows(self, filter: pc.Expression | None = None, **options: Unpack[ScannerOptions]) -> int:
         """Count the rows for which a filter is true; without one, from the footers alone."""
         if filter is None and self._condition is None:
             return Scan(self._source, None, None, ScanOptions()).count_rows()
@@ -408,15 +440,15 @@ class Dataset(ds.UnionDataset):  # type: ignore[misc]
         source = self._source if columns is None else self._source.with_partitions(columns.names, schema)
         return type(self)(source, schema, self._condition)
 
-    def join(self, right_dataset: Any, *arguments: Any, **options: Any) -> ds.InMemoryDataset:
+    def join(self, right_dataset: ds.Dataset, *arguments: object, **options: object) -> ds.InMemoryDataset:
         """Join the rows, read into memory, with another dataset; see `pyarrow.dataset.Dataset.join`."""
         return ds.InMemoryDataset(self.to_table()).join(_in_memory(right_dataset), *arguments, **options)
 
-    def join_asof(self, right_dataset: Any, *arguments: Any, **options: Any) -> ds.InMemoryDataset:
+    def join_asof(self, right_dataset: ds.Dataset, *arguments: object, **options: object) -> ds.InMemoryDataset:
         """Join the rows, read into memory, with another dataset; see `pyarrow.dataset.Dataset.join_asof`."""
         return ds.InMemoryDataset(self.to_table()).join_asof(_in_memory(right_dataset), *arguments, **options)
 
-    def sort_by(self, sorting: Any, **options: Any) -> ds.InMemoryDataset:
+    def sort_by(self, sorting: str | Sequence[tuple[str, str]], **options: object) -> ds.InMemoryDataset:
         """Sort the rows, read into memory."""
         table = self.to_table()
         sort_keys = [(sorting, "ascending")] if isinstance(sorting, str) else sorting
@@ -426,11 +458,11 @@ class Dataset(ds.UnionDataset):  # type: ignore[misc]
     def _get_fragments(self, filter: pc.Expression | None) -> Iterator[Fragment]:
         return self.get_fragments(filter)
 
-    def _scanner_options(self, options: dict[str, Any]) -> dict[str, Any]:
+    def _scanner_options(self, options: ScannerOptions) -> ScannerOptions:
         return options
 
     @property
-    def _scan_options(self) -> dict[str, Any]:
+    def _scan_options(self) -> dict[str, object]:
         return {}
 
 
@@ -442,7 +474,7 @@ class Fragment(ds.Fragment):  # type: ignore[misc]
         self._query = query
         self._plan = plan  # of this file alone, or of none
 
-    def __reduce__(self) -> tuple[Any, ...]:
+    def __reduce__(self) -> tuple[object, ...]:
         return type(self), (self._query, self._plan)
 
     @property
@@ -464,7 +496,11 @@ class Fragment(ds.Fragment):  # type: ignore[misc]
         return pc.scalar(True)
 
     def scanner(
-        self, schema: pa.Schema | None = None, columns: Any = None, filter: pc.Expression | None = None, **options: Any
+        self,
+        schema: pa.Schema | None = None,
+        columns: Columns = None,
+        filter: pc.Expression | None = None,
+        **options: Unpack[ScannerOptions],
     ) -> ds.Scanner:
         """Return a scanner of the rows of this file for which a filter is true, besides the one that selected it."""
         query = self._query
@@ -477,22 +513,42 @@ class Fragment(ds.Fragment):  # type: ignore[misc]
         return query.scanner(lambda: self._plan, columns, **options)
 
     def to_table(
-        self, schema: pa.Schema | None = None, columns: Any = None, filter: pc.Expression | None = None, **options: Any
+        self,
+        schema: pa.Schema | None = None,
+        columns: Columns = None,
+        filter: pc.Expression | None = None,
+        **options: Unpack[ScannerOptions],
     ) -> pa.Table:
         return self.scanner(schema, columns, filter, **options).to_table()
 
     def to_batches(
-        self, schema: pa.Schema | None = None, columns: Any = None, filter: pc.Expression | None = None, **options: Any
+        self,
+        schema: pa.Schema | None = None,
+        columns: Columns = None,
+        filter: pc.Expression | None = None,
+        **options: Unpack[ScannerOptions],
     ) -> Iterator[pa.RecordBatch]:
         return self.scanner(schema, columns, filter, **options).to_batches()
 
-    def head(self, num_rows: int, columns: Any = None, filter: pc.Expression | None = None, **options: Any) -> pa.Table:
+    def head(
+        self,
+        num_rows: int,
+        columns: Columns = None,
+        filter: pc.Expression | None = None,
+        **options: Unpack[ScannerOptions],
+    ) -> pa.Table:
         return self.scanner(None, columns, filter, **options).head(num_rows)
 
-    def take(self, indices: Any, columns: Any = None, filter: pc.Expression | None = None, **options: Any) -> pa.Table:
+    def take(
+        self,
+        indices: Indices,
+        columns: Columns = None,
+        filter: pc.Expression | None = None,
+        **options: Unpack[ScannerOptions],
+    ) -> pa.Table:
         return _take_rows(self.scanner(None, columns, filter, **options), indices)
 
-    def count_rows(self, filter: pc.Expression | None = None, **options: Any) -> int:
+    def count_rows(self, filter: pc.Expression | None = None, **options: Unpack[ScannerOptions]) -> int:
         return int(self.scanner(None, [], filter, **options).count_rows())
 
     def __repr__(self) -> str:
@@ -530,16 +586,17 @@ class _Query:
         """List the files, and plan the scan of those that the filter needs."""
         return self.source.plan(self.parts.condition, ScanOptions(named=lambda _: True, trust=self.trust))
 
-    def scanner(
-        self, plan: Callable[[], ScanPlan], columns: Any, batch_size: int = _BATCH_ROWS, **options: Any
-    ) -> ds.Scanner:
+    def scanner(self, plan: Callable[[], ScanPlan], columns: Columns, **options: Unpack[ScannerOptions]) -> ds.Scanner:
         """Return a scanner of the rows of a plan, which is made when the first rows are requested."""
+        options.setdefault("batch_size", _BATCH_ROWS)
+        batch_size = options["batch_size"]
         names = self._columns_to_read(columns)
         schema = pa.schema([self.schema.field(name) for name in names], self.schema.metadata)
 
         def read_batches() -> Generator[pa.RecordBatch, None, None]:
             with inside_arrow():
-                reader = RowReader(plan(), names, schema=schema, cache=self.source.cache, trust=self.trust)
+                options = ScanOptions(trust=self.trust)
+                reader = RowReader(plan(), names, schema=schema, cache=self.source.cache, options=options)
                 batches = reader.read_batches(batch_size)[1]
             with closing(batches):
                 while True:
@@ -553,9 +610,9 @@ class _Query:
         if remaining is not None and not all(map(has_kernels, schema.types)):
             rows, remaining = _keep_matching(rows, remaining), None
         stream = pa.RecordBatchReader.from_batches(schema, stop_at_exit(rows))
-        return ds.Scanner.from_batches(stream, columns=columns, filter=remaining, batch_size=batch_size, **options)
+        return ds.Scanner.from_batches(stream, columns=columns, filter=remaining, **options)
 
-    def _columns_to_read(self, columns: Any) -> list[str]:
+    def _columns_to_read(self, columns: Columns) -> list[str]:
         """Return the top-level columns of a projection and of the filter, in the schema's order."""
         schema_names = self.schema.names
         used = [self.parts.columns]
@@ -588,7 +645,7 @@ def _keep_matching(
                 yield kept
 
 
-def _take_rows(scanner: ds.Scanner, indices: Any) -> pa.Table:
+def _take_rows(scanner: ds.Scanner, indices: Indices) -> pa.Table:
     if all(map(has_kernels, scanner.projected_schema.types)):
         return scanner.take(indices)
     return take(scanner.to_table(), np.asarray(indices, np.int64))
@@ -620,18 +677,18 @@ def _join(first: pc.Expression | None, second: pc.Expression | None) -> pc.Expre
     return second if first is None else first if second is None else first & second
 
 
-def _in_memory(dataset: Any) -> Any:
+def _in_memory(dataset: ds.Dataset) -> ds.Dataset:
     return ds.InMemoryDataset(dataset.to_table()) if isinstance(dataset, Dataset) else dataset
 
 
 def dataset(
-    source: Any,
+    source: object,
     *,
     index: Index | None = None,
     zones: Zones | None = None,
     partitioning: Literal["hive"] | None = "hive",
-    filesystem: Any = None,
-    storage_options: Mapping[str, Any] | None = None,
+    filesystem: object | None = None,
+    storage_options: Mapping[str, object] | None = None,
     cache: MetadataCache | None = SHARED_CACHE,
     schema: pa.Schema | None = None,
 ) -> Dataset:
@@ -659,8 +716,8 @@ def dataset(
     ParquetBloomError
         There are no files, a file cannot be read, or the files' columns do not fit into one schema.
     """
-    source = ScanSource.resolve(source, filesystem, storage_options, index, zones, partitioning, cache)
-    return Dataset.open(source, schema)
+    files = ScanSource(source, filesystem, storage_options, index, zones, partitioning, cache).resolve()
+    return Dataset.open(files, schema)
 
 
 def semi_join(dataset: Dataset, keys: Any, on: str) -> Scan:

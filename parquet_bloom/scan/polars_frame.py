@@ -8,14 +8,15 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Literal
 
 import pyarrow as pa
 
-from ...errors import ParquetBloomError, UnreadableColumnError
-from ...file.metadata_cache import SHARED_CACHE, MetadataCache
-from ...predicate import literal, tree
-from ...predicate.tree import (
+from ..errors import ParquetBloomError, UnreadableColumnError
+from ..file.metadata_cache import SHARED_CACHE, MetadataCache
+from ..predicate import literal, tree
+from ..predicate.tree import (
     Compare,
     Contains,
     Equal,
@@ -30,14 +31,14 @@ from ...predicate.tree import (
     all_of,
     any_of,
 )
-from ..compatibility import DatasetCompatibility
-from ..row_reader import RowReader
-from ..scan_options import ScanOptions
-from ..scan_source import ScanSource, fix_schema
+from .compatibility import DatasetCompatibility
+from .row_reader import RowReader
+from .scan_options import ScanOptions
+from .scan_source import ScanSource, fix_schema
 
 if TYPE_CHECKING:
-    from ..plan.index_level import Index
-    from ..plan.zone_level import Zones
+    from .plan.index_level import Index
+    from .plan.zone_level import Zones
 
 
 # polars' names of comparisons of a column with a literal, with a list of literals (none null), and with nothing.
@@ -254,10 +255,10 @@ class _Translation:
 
 
 def scan_polars(
-    paths: Any,
+    paths: object,
     *,
-    filesystem: Any = None,
-    storage_options: Mapping[str, Any] | None = None,
+    filesystem: object | None = None,
+    storage_options: Mapping[str, object] | None = None,
     timezone: str = "UTC",
     cache: MetadataCache | None = SHARED_CACHE,
     partitioning: Literal["hive"] | None = "hive",
@@ -288,7 +289,7 @@ def scan_polars(
     ParquetBloomError
         As in `prune`; polars is not installed; or the files' columns do not fit into one schema.
     """
-    source = ScanSource.resolve(paths, filesystem, storage_options, index, zones, partitioning, cache)
+    source = ScanSource(paths, filesystem, storage_options, index, zones, partitioning, cache).resolve()
     return scan_source(*fix_schema(source), timezone)
 
 
@@ -309,7 +310,6 @@ def scan_source(source: ScanSource, schema: pa.Schema, timezone: str = "UTC") ->
 def import_polars() -> Any:
     """Return the polars package; raise ParquetBloomError if it is not installed."""
     try:
-        import polars
         import polars.io.plugins
     except ImportError:
         raise ParquetBloomError("scan_polars needs polars 1.20 or newer, which is not installed") from None
@@ -355,10 +355,11 @@ class _FrameSource:
         options = ScanOptions(self._timezone, named=lambda _: True, trust=trust)
         plan = self._source.plan(node, options)
         schema = pa.schema([self._schema.field(name) for name in columns])
-        reader = RowReader(plan, columns, schema=schema, cache=self._source.cache, trust=trust)
+        if n_rows is not None:  # mostly few: nothing is read ahead of them
+            options = replace(options, threads=1)
+        reader = RowReader(plan, columns, schema=schema, cache=self._source.cache, options=options)
         remaining = n_rows
-        # The first rows are mostly few: nothing is read ahead of them.
-        for batch in reader.read_batches(threads=None if n_rows is None else 1)[1]:
+        for batch in reader.read_batches()[1]:
             frame = self._pl.from_arrow(batch)
             if remaining is not None:
                 frame = frame.head(remaining)
