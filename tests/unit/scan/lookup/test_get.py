@@ -217,7 +217,7 @@ def test_files_that_changed_just_now_and_are_not_indexed_are_opened_each_time(
         monkeypatch.setattr(metadata_cache, "SETTLED_NS", settled)
         dataset = parquet_bloom.dataset(lake, index=lake.parent / "index")
         check(dataset, lake)
-        assert (new in dataset._lookups._known._files) == kept
+        assert (new in dataset._lookups.session._known._files) == kept
 
 
 def test_what_appears_while_the_state_of_a_lake_is_taken(lake: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -304,11 +304,11 @@ def test_files_that_another_process_adds_to_the_index_are_no_longer_read_each_ti
     add_file(lake)
     dataset = parquet_bloom.dataset(lake, index=lake.parent / "index")
     check(dataset, lake)
-    assert dataset._lookups._index.unindexed == [str(lake / "0" / "new.parquet")]
+    assert dataset._lookups.session._index.unindexed == [str(lake / "0" / "new.parquet")]
     with LakeIndex.open(lake.parent / "index") as index:
         index.append()
     check(dataset, lake)
-    assert dataset._lookups._index.unindexed == []
+    assert dataset._lookups.session._index.unindexed == []
 
 
 def test_an_index_that_is_compacted_meanwhile(lake: Path) -> None:
