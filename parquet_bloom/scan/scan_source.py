@@ -36,7 +36,6 @@ from ..tables.names_in_files import is_same_column
 from ..tables.open_table import find_table
 from ..tables.table_footers import TableFooters, as_table_footers
 from ..util.arrow_values import empty_table
-from ..util.collector import paused_collection
 from ..util.threads import processors
 from .compatibility import DatasetCompatibility
 from .decode.open_data import open_file
@@ -402,8 +401,7 @@ def _cache_local_footers(
     """Read the footers of files into a cache; None for files that have to be opened one by one."""
     has_to_ask = isinstance(filesystem, ConfinedFiles)
     inside = [path for path in paths if not has_to_ask or leads_inside(path, filesystem)]
-    with paused_collection():
-        footers = cache_footers(LocalFiles(inside, cache, processors()))
+    footers = cache_footers(LocalFiles(inside, cache, processors()))
     files = {
         path: file
         for path, file in zip(inside, footers, strict=True)
