@@ -23,6 +23,7 @@ from .path_options import STDIN, MatchedPaths, check_output, expand_stdin
 from .shared_options import TIMEZONE, make_missing_path
 from .table_options import WAY_OUT, TableVersion
 
+
 class KeyLookup(CommandOptions):
     """Keys, and the lake and the index that they are looked up in."""
 
@@ -133,7 +134,7 @@ class KeyLookup(CommandOptions):
         """
         roots = [path for path in paths if path != STDIN and not inside]
         if not paths and self.index is not None and not inside:
-                with LakeIndex.open(self.index, live=False, filesystem=output.filesystem) as opened:
+            with LakeIndex.open(self.index, live=False, filesystem=output.filesystem) as opened:
                 roots = list_lake_roots(opened.state.manifest.lake)
         files = [MatchedPaths(file, None, False) for file in lookups.files]
         check_output([*files, *(MatchedPaths(root, root, True) for root in roots if os.path.isdir(root))], target)
