@@ -32,11 +32,10 @@ INCLUDE = Path(PACKAGE, "core", "include")
 # flags are those of gcc and clang.
 KERNELS = {
     "x86_64": {
-        "sse41": ["-msse4.1", "-DPB_SIMD=PB_SSE41"],
         "avx2": ["-mavx2", "-DPB_SIMD=PB_AVX2"],
         "avx512": ["-mavx512f", "-mavx512dq", "-mavx512vl", "-mavx512bw", "-mbmi2", "-DPB_SIMD=PB_AVX512"],
     },
-    "aarch64": {"neon": ["-DPB_SIMD=PB_NEON"], "neon_hash": ["-DPB_SIMD=PB_NEON_HASH"]},
+    "aarch64": {"neon": ["-DPB_SIMD=PB_NEON"]},
 }
 KERNELS |= {"amd64": KERNELS["x86_64"], "arm64": KERNELS["aarch64"]}
 WINDOWS = sys.platform == "win32"

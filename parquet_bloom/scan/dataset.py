@@ -7,57 +7,48 @@ finds the part of the filter that prunes; Arrow's own scanner evaluates the whol
 
 from __future__ import annotations
 
-import atexit
-import threading
-import time
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypedDict, TypeVar, Unpack
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypedDict, Unpack
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+import pyarrow.dataset as ds
 import pyarrow.fs
 from numpy.typing import NDArray
 
-from ..errors import ParquetBloomError, UnreadableColumnError
+from ..errors import ParquetBloomError
 from ..file.metadata_cache import SHARED_CACHE, MetadataCache
 from ..predicate import parse, tree
 from ..predicate.literal import from_collection
 from ..predicate.parse.arrow_expression import read_parts
 from ..predicate.parse.necessary import FilterParts, read_filter
 from ..predicate.tree import In
-from ..util.arrow_dataset import import_dataset
 from ..util.arrow_values import has_kernels, keep, take, widen
 from ..util.lazy import late_module
-from ..util.threads import inside_arrow
+from ..util.threads import inside_arrow, stop_at_exit
 from .compatibility import DatasetCompatibility
 from .model.scan_plan import ScanPlan
 from .plan_report import PruneReport
 from .row_reader import RowReader
 from .scan import Scan
 from .scan_options import ScanOptions
-from .scan_source import ScanSource, fix_schema
+from .scan_source import ScanSource, fix_row_schema
 
 if TYPE_CHECKING:
     import polars as pl
-    import pyarrow.dataset as ds
 
     from ..tables.table_snapshot import Table
     from . import polars_frame
-    from .lookup import locate_keys, lookup_session
+    from .lookup import key_lookups
     from .plan.index_level import Index
     from .plan.zone_level import Zones
 else:
-    ds = import_dataset()
+    key_lookups = late_module("parquet_bloom.scan.lookup.key_lookups")
     polars_frame = late_module("parquet_bloom.scan.polars_frame")
-    locate_keys = late_module("parquet_bloom.scan.lookup.locate_keys")
-    lookup_session = late_module("parquet_bloom.scan.lookup.lookup_session")
-
-
-T = TypeVar("T")
 
 Columns = Sequence[str] | Mapping[str, pc.Expression] | None
 """A projection as pyarrow's scanners take it."""
@@ -76,64 +67,6 @@ class ScannerOptions(TypedDict, total=False):
     use_threads: bool
     cache_metadata: bool
     memory_pool: pa.MemoryPool
-
-
-_QUIET_SECONDS = 0.1  # without a call, until Arrow's threads are taken to be done
-_LONGEST_SECONDS = 10.0  # that the end of a program waits for a batch that is being read
-
-
-class _Activity:
-    """What all streams of this process are doing.
-
-    Attributes
-    ----------
-    running : number of streams that are making a batch, or are being closed.
-    last : when one last began or ended to do so.
-    ending : whether the program ends, and the streams with it.
-    """
-
-    def __init__(self) -> None:
-        self.running = 0
-        self.last = 0.0
-        self.ending = False
-        self._lock = threading.Lock()
-
-    def __enter__(self) -> None:
-        with self._lock:
-            self.running += 1
-            self.last = time.monotonic()
-
-    def __exit__(self, *error: object) -> None:
-        with self._lock:
-            self.running -= 1
-            self.last = time.monotonic()
-
-    def end(self) -> None:
-        """Stop the streams, and wait until none of them is called any more."""
-        self.ending = True
-        begun = time.monotonic()
-        while (now := time.monotonic()) - begun < _LONGEST_SECONDS:
-            if not self.running and now - self.last > _QUIET_SECONDS:
-                break
-            time.sleep(_QUIET_SECONDS / 10)
-
-
-_activity = _Activity()
-atexit.register(_activity.end)
-
-
-def stop_at_exit(batches: Generator[T, None, None]) -> Generator[T, None, None]:
-    """Yield the items of a generator, until the program ends."""
-    try:
-        while True:
-            with _activity:
-                batch = None if _activity.ending else next(batches, None)
-            if batch is None:
-                return
-            yield batch
-    finally:
-        with _activity:  # which waits for the threads that read
-            batches.close()
 
 
 _BATCH_ROWS = 131_072  # pyarrow's own default
@@ -162,16 +95,7 @@ class Dataset(ds.UnionDataset):  # type: ignore[misc]
     @classmethod
     def open(cls, source: ScanSource, schema: pa.Schema | None = None) -> Dataset:
         """Open a dataset; see `parquet_bloom.dataset`."""
-        # A file that is added later may lack any column.
-        is_given = schema is not None
-        if schema is not None:
-            source = source.show_microseconds(schema)
-        source, schema = fix_schema(source, schema)
-        schema = schema if is_given else _make_nullable(schema)
-        names = schema.names
-        if len({*names}) < len(names):
-            twice = next(name for name in names if names.count(name) > 1)
-            raise UnreadableColumnError("a dataset cannot have two columns of one name", column=twice)
+        source, schema = fix_row_schema(source, schema)
         return cls(source, schema)
 
     def __reduce__(self) -> tuple[object, ...]:
@@ -282,11 +206,7 @@ class Dataset(ds.UnionDataset):  # type: ignore[misc]
         UnknownColumnError
             There is no such column.
         """
-        if self._condition is not None:
-            raise ParquetBloomError("a dataset that was filtered has no lookups of its own; use the dataset itself")
-        parsed = lookup_session.LookupKeys.parse(column, keys)
-        options = ScanOptions(timezone, threads=threads)
-        return lookup_session.get_rows(self._source, self._arrow_schema, self._lookups, parsed, columns, options)
+        return self._lookups.get(column, keys, columns, timezone=timezone, threads=threads)
 
     def locate(
         self,
@@ -325,7 +245,7 @@ class Dataset(ds.UnionDataset):  # type: ignore[misc]
         UnknownColumnError
             There is no such column.
         """
-        return self._make_locator(column, timezone, threads, progress).read_table(keys)
+        return self._lookups.make_locator(column, timezone, threads, progress).read_table(keys)
 
     def locate_batches(
         self,
@@ -341,31 +261,14 @@ class Dataset(ds.UnionDataset):  # type: ignore[misc]
         Of more keys than are searched for at once, the positions of some come after those of others: only these are in
         the order of files and rows. `parquet_bloom.tables.write_positions` writes them into a file.
         """
-        locator = self._make_locator(column, timezone, threads, progress)
-        return pa.RecordBatchReader.from_batches(locator.schema, stop_at_exit(locator.read_batches(keys)))
-
-    def _make_locator(
-        self,
-        column: str | Sequence[str],
-        timezone: str,
-        threads: int | None,
-        progress: Callable[[int, int], None] | None,
-    ) -> locate_keys.Locator:
-        if self._condition is not None:
-            raise ParquetBloomError("a dataset that was filtered has no lookups of its own; use the dataset itself")
-        if threads is not None and threads < 1:
-            raise ParquetBloomError(f"threads must be at least 1, got {threads}")
-        options = ScanOptions(timezone, threads=threads)
-        return locate_keys.Locator(self._source, self._arrow_schema, self._lookups, column, options, progress)
+        return self._lookups.locate_batches(column, keys, timezone=timezone, threads=threads, progress=progress)
 
     @cached_property
-    def _lookups(self) -> lookup_session.LookupSession | None:
-        """What lookups keep between calls; None where each of them plans anew."""
-        source = self._source
-        is_table = source.table is not None or source.table_schema is not None  # the latter of an index over one
-        if is_table or source.cuts_fractions or (source.index is None and source.paths is not None):
-            return None
-        return lookup_session.LookupSession(source)
+    def _lookups(self) -> key_lookups.KeyLookups:
+        """Lookups of keys, which keep the index open between calls."""
+        if self._condition is not None:
+            raise ParquetBloomError("a dataset that was filtered has no lookups of its own; use the dataset itself")
+        return key_lookups.KeyLookups(self._source, self._arrow_schema)
 
     def to_polars(self) -> pl.LazyFrame:
         """Return the dataset as a polars LazyFrame, whose filters prune; see `scan_polars`."""
@@ -659,18 +562,6 @@ def _make_unreadable(schema: pa.Schema) -> ds.Dataset:
     file_format, local = ds.ParquetFileFormat(), pa.fs.LocalFileSystem()
     fragment = file_format.make_fragment(_REFUSAL, local)
     return ds.FileSystemDataset([fragment], schema, file_format, local)
-
-
-def _make_nullable(schema: pa.Schema) -> pa.Schema:
-    fields = [_make_field_nullable(field) for field in schema]
-    return pa.schema(fields, schema.metadata)
-
-
-def _make_field_nullable(field: pa.Field) -> pa.Field:
-    """Return a field that may be null, and so all the leaves of a struct."""
-    if pa.types.is_struct(field.type):
-        field = field.with_type(pa.struct([_make_field_nullable(member) for member in field.type]))
-    return field.with_nullable(True)
 
 
 def _join(first: pc.Expression | None, second: pc.Expression | None) -> pc.Expression | None:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import pyarrow as pa
 
-from ..errors import ParquetBloomError, StorageError
+from ..errors import ParquetBloomError, StorageError, UnreadableColumnError
 from ..file.bloom_file import BloomFile
 from ..file.column_statistics import ColumnCompatibility
 from ..file.metadata_cache import SHARED_CACHE, MetadataCache
@@ -36,7 +36,6 @@ from ..tables.names_in_files import is_same_column
 from ..tables.open_table import find_table
 from ..tables.table_footers import TableFooters, as_table_footers
 from ..util.arrow_values import empty_table
-from ..util.collector import paused_collection
 from ..util.lazy import late_module
 from ..util.threads import processors
 from .compatibility import DatasetCompatibility
@@ -321,14 +320,49 @@ def fix_schema(source: ScanSource, schema: pa.Schema | None = None) -> tuple[Sca
     return source.with_partitions(listing.partitions.schema.names, schema), schema
 
 
+def fix_row_schema(source: ScanSource, schema: pa.Schema | None = None) -> tuple[ScanSource, pa.Schema]:
+    """Return the source and the schema of rows, as `fix_schema` does, of a lake whose files may become others.
+
+    Unless the schema is given, its columns may be null: a file that is added later may lack any.
+
+    Raises
+    ------
+    ParquetBloomError
+        As in `fix_schema`.
+    UnreadableColumnError
+        Two columns have one name.
+    """
+    is_given = schema is not None
+    if schema is not None:
+        source = source.show_microseconds(schema)
+    source, schema = fix_schema(source, schema)
+    schema = schema if is_given else _make_nullable(schema)
+    names = schema.names
+    if len({*names}) < len(names):
+        twice = next(name for name in names if names.count(name) > 1)
+        raise UnreadableColumnError("a dataset cannot have two columns of one name", column=twice)
+    return source, schema
+
+
+def _make_nullable(schema: pa.Schema) -> pa.Schema:
+    fields = [_make_field_nullable(field) for field in schema]
+    return pa.schema(fields, schema.metadata)
+
+
+def _make_field_nullable(field: pa.Field) -> pa.Field:
+    """Return a field that may be null, and so all the leaves of a struct."""
+    if pa.types.is_struct(field.type):
+        field = field.with_type(pa.struct([_make_field_nullable(member) for member in field.type]))
+    return field.with_nullable(True)
+
+
 def _cache_local_footers(
     paths: Sequence[str], filesystem: object | None, cache: MetadataCache
 ) -> list[BloomFile | None]:
     """Read the footers of files into a cache; None for files that have to be opened one by one."""
     has_to_ask = isinstance(filesystem, ConfinedFiles)
     inside = [path for path in paths if not has_to_ask or leads_inside(path, filesystem)]
-    with paused_collection():
-        footers = cache_footers(LocalFiles(inside, cache, processors()))
+    footers = cache_footers(LocalFiles(inside, cache, processors()))
     files = {
         path: file
         for path, file in zip(inside, footers, strict=True)

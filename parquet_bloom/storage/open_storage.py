@@ -81,7 +81,7 @@ def create(path: str | os.PathLike[str], filesystem: object | None = None, new: 
     path, filesystem : the file, as in `rewrite`.
     new : fail if the file exists, instead of replacing it. The step that creates the name decides, so that only one of
         several concurrent writers succeeds. Such an object is buffered in memory and sent in one request, so it can
-        have at most `put_if_absent.NEW_BYTES`.
+        have at most `object_rewrite.NEW_BYTES`.
 
     Returns
     -------

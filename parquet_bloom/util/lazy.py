@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import gc
 import sys
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping
 from importlib import import_module
 from importlib.util import find_spec
 from threading import RLock
@@ -33,7 +31,7 @@ def make_lazy(namespace: dict[str, Any], homes: Mapping[str, str]) -> tuple[Call
         if home is None:
             module = namespace["__name__"]
             raise AttributeError(f"module {module!r} has no attribute {name!r}", name=name, obj=sys.modules[module])
-        with _importing, _without_garbage_collection():
+        with _importing:
             value = namespace[name] = getattr(import_module(home, namespace["__package__"]), name)
         return value
 
@@ -59,18 +57,6 @@ def late_module(name: str) -> Any:
     To type checkers, import the module itself under `TYPE_CHECKING`.
     """
     return _LateModule(name)
-
-
-@contextmanager
-def _without_garbage_collection() -> Iterator[None]:
-    """Pause the search for cycles: imports make objects by the ten thousand, and hardly any garbage."""
-    was_enabled = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if was_enabled:
-            gc.enable()
 
 
 def is_installed(name: str) -> bool:

@@ -74,8 +74,6 @@ ALLOWED = {
         "storage/local/system_calls.py",
         "ctypes",
     ): "statfs, renameat2 and other functions of the C library, by constant names",
-    ("util/arrow_dataset.py", "importlib.import_module"): "'pyarrow.dataset'",
-    ("util/arrow_dataset.py", "import_module"): "'pyarrow.dataset'",
     ("zones/lance_container.py", "importlib.import_module"): "'lance' and 'lance.file'",
     ("zones/lance_container.py", "import_module"): "'lance' and 'lance.file'",
 }

@@ -11,10 +11,11 @@ import pytest
 
 import parquet_bloom
 
-# Of these no call on local files needs any, whatever is installed: pandas alone takes as long as a query does.
-NEVER = {"pandas", "polars", "boto3", "fsspec", "obstore", "asyncio", "deltalake", "pyiceberg", "pyspark", "duckdb"}
+# Of these no call on local files needs any, whatever is installed.
+NEVER = {"polars", "boto3", "fsspec", "obstore", "asyncio", "deltalake", "pyiceberg", "pyspark", "duckdb"}
 NEVER |= {"sqlglot"}  # for other dialects of SQL than ours and Spark's
-DATASET = {"pyarrow.dataset"}  # for `dataset` only
+# For `dataset` only: the first imports the second, if it is installed, which takes as long as a query does.
+DATASET = {"pyarrow.dataset", "pandas"}
 COMPUTE = {"pyarrow.compute"}  # for rows that are filtered after they are read
 # For whole columns of Parquet, other file systems, tables, and some options only.
 RARE = {"pyarrow.parquet", "pyarrow.fs", "ssl", "sqlite3", "secrets", "shutil", "thrift", "rich"}
@@ -39,6 +40,8 @@ CALLS = [
     ("main(['find', lake, '--where', 'id = 5'])", NEVER | DATASET),
     ("main(['find', lake, '--where', 'id = 5', '--format', 'csv'])", NEVER | DATASET | COMPUTE | RARE),
     ("main(['find', lake, '--where', 'id = -5'])", NEVER | DATASET | COMPUTE),
+    ("main(['get', lake, '--key', 'id=5'])", NEVER | DATASET),
+    ("main(['locate', lake, '--key', 'id=5'])", NEVER | {"pyarrow.dataset"}),
     ("main(['prune', lake, '--where', 'id = 5'])", NEVER | DATASET | COMPUTE),
     ("main(['verify', lake])", NEVER | DATASET),
     ("main(['advise', lake])", NEVER | DATASET),

@@ -41,12 +41,12 @@ def get(output: Output, given: GetOptions) -> int:
     with given.lookup.open_keys(given.paths, output) as opened:
         keys = opened if isinstance(opened, KeyList) else opened.read_all()
     with output.step("open"):
-        dataset = given.lookup.open_dataset(given.paths, output)
+        lookups = given.lookup.open_lookups(given.paths, output)
     if target is not None:
-        given.lookup.check_target(dataset, given.paths, output, target)
-    column, values = keys.parse(dataset.schema)
+        given.lookup.check_target(lookups, given.paths, output, target)
+    column, values = keys.parse(lookups.schema)
     with output.step("get"):
-        rows = dataset.get(column, values, requested, timezone=given.lookup.timezone)
+        rows = lookups.get(column, values, requested, timezone=given.lookup.timezone)
     facts: dict[str, Any] = {"key": list(keys.columns), "totals": {"keys": len(keys), "rows": rows.num_rows}}
     with output.step("print"), open_rows(output, target, kind, rows.schema, facts) as take:
         for batch in rows.to_batches(max_chunksize=8192):

@@ -52,16 +52,16 @@ def locate(output: Output, given: LocateOptions) -> int:
     with ExitStack() as stack:
         keys = stack.enter_context(lookup.open_keys(given.paths, output))
         with output.step("open"):
-            dataset = lookup.open_dataset(given.paths, output)
-        of_table = dataset.table if form in ("iceberg", "delta") else None
+            lookups = lookup.open_lookups(given.paths, output)
+        of_table = lookups.table if form in ("iceberg", "delta") else None
         if target is not None:
-            lookup.check_target(dataset, given.paths, output, target, inside=of_table is not None)
+            lookup.check_target(lookups, given.paths, output, target, inside=of_table is not None)
         if form == "delta" and of_table is None:
             raise usage_error("--as delta is for the files of a Delta table")
-        column, values = keys.parse(dataset.schema)
+        column, values = keys.parse(lookups.schema)
         bar = stack.enter_context(output.progress(0))
         stack.enter_context(output.step("locate"))
-        batches = dataset.locate_batches(column, values, timezone=lookup.timezone, progress=bar.update)
+        batches = lookups.locate_batches(column, values, timezone=lookup.timezone, progress=bar.update)
         if target is not None and form in ("iceberg", "delta"):
             number = write_positions(batches, target, form, table=of_table, filesystem=output.filesystem)
         else:

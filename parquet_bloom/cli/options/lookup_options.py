@@ -7,10 +7,13 @@ import io
 import os
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ...errors import ManagedTableError
 from ...lake.index_manifest import list_lake_roots
+from ...lake.lake_index import LakeIndex
+from ...scan.lookup.key_lookups import KeyLookups
+from ...scan.scan_source import ScanSource
 from ...storage import is_url
 from ..command import CommandOptions, group, option, usage_error
 from ..output.output import Output
@@ -19,9 +22,6 @@ from .name_completion import complete_columns
 from .path_options import STDIN, MatchedPaths, check_output, expand_stdin
 from .shared_options import TIMEZONE, make_missing_path
 from .table_options import WAY_OUT, TableVersion
-
-if TYPE_CHECKING:
-    from ...scan.dataset import Dataset
 
 
 class KeyLookup(CommandOptions):
@@ -88,16 +88,14 @@ class KeyLookup(CommandOptions):
     def _find_only_column(self, output: Output) -> str:
         if self.index is None:
             raise usage_error("--keys needs --key-column")
-        from ...lake.lake_index import LakeIndex
-
         with LakeIndex.open(self.index, live=False, filesystem=output.filesystem) as opened:
             columns = opened.columns
         if len(columns) != 1:
             raise usage_error(f"--keys needs --key-column: the index has {', '.join(columns)}")
         return columns[0]
 
-    def open_dataset(self, paths: Sequence[str], output: Output) -> Dataset:
-        """Open the dataset of PATHs, of a table, or without them of the index's own lake.
+    def open_lookups(self, paths: Sequence[str], output: Output) -> KeyLookups:
+        """Open the files of PATHs, of a table, or without them of the index's own lake.
 
         Raises
         ------
@@ -106,26 +104,27 @@ class KeyLookup(CommandOptions):
         ParquetBloomError
             The files, the table or the index cannot be read.
         """
-        from ...scan.dataset import dataset
-
         self.table.require_valid(paths)
         if not paths and not self.table.in_catalog and self.index is None:
             raise make_missing_path()
         source: Any = self.table.find(paths, output)
         if source is None and paths:
-            # The only PATH as it is, since it may be a table's folder, which `dataset` recognises too.
+            # The only PATH as it is, since it may be a table's folder, which is recognised too.
             source = paths[0] if len(paths) == 1 and paths[0] != STDIN else [*expand_stdin(paths)]
         try:
-            return dataset(source, index=self.index, filesystem=output.filesystem)
+            return self._open_files(source, output)
         except ManagedTableError as error:
             table = self.table.find(paths, output, certain=True) if [*map(is_url, paths)] == [True] else None
             if table is None:
                 error.problem += WAY_OUT
                 raise
-            return dataset(table, index=self.index, filesystem=output.filesystem)
+            return self._open_files(table, output)
+
+    def _open_files(self, source: Any, output: Output) -> KeyLookups:
+        return KeyLookups.open(ScanSource(source, output.filesystem, index=self.index).resolve())
 
     def check_target(
-        self, dataset: Dataset, paths: Sequence[str], output: Output, target: str, *, inside: bool = False
+        self, lookups: KeyLookups, paths: Sequence[str], output: Output, target: str, *, inside: bool = False
     ) -> None:
         """Reject an output file that is itself a file of the lake, or lies in one of its folders.
 
@@ -135,11 +134,9 @@ class KeyLookup(CommandOptions):
         """
         roots = [path for path in paths if path != STDIN and not inside]
         if not paths and self.index is not None and not inside:
-            from ...lake.lake_index import LakeIndex
-
             with LakeIndex.open(self.index, live=False, filesystem=output.filesystem) as opened:
                 roots = list_lake_roots(opened.state.manifest.lake)
-        files = [MatchedPaths(file, None, False) for file in dataset.files]
+        files = [MatchedPaths(file, None, False) for file in lookups.files]
         check_output([*files, *(MatchedPaths(root, root, True) for root in roots if os.path.isdir(root))], target)
 
 

@@ -13,7 +13,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar
 
 import numpy as np
 import pyarrow as pa
@@ -289,7 +289,26 @@ class KnownFiles:
 
 
 _FEW = 128  # local files are compared faster than by two threads
-_POOL = ThreadPoolExecutor(4, "parquet-bloom-watch")
+_MAX_CHECKS = 4  # that run at a time, of lookups of one session
+
+T = TypeVar("T")
+
+
+class CheckThreads:
+    """Threads that compare files while lookups go on. They are made when they are first used, and end with this object.
+
+    `submit` must not be called by two threads at a time.
+    """
+
+    def __init__(self) -> None:
+        self._pool: ThreadPoolExecutor | None = None  # whose threads end when nothing refers to it
+        self._process = 0
+
+    def submit(self, check: Callable[[], T]) -> Future[T]:
+        """Begin a check; a process that was forked has threads of its own."""
+        if self._pool is None or self._process != os.getpid():
+            self._pool, self._process = ThreadPoolExecutor(_MAX_CHECKS, "parquet-bloom-watch"), os.getpid()
+        return self._pool.submit(check)
 
 
 class LakeWatch(Protocol):
@@ -303,7 +322,7 @@ class LakeWatch(Protocol):
     @property
     def is_settled(self) -> bool: ...
 
-    def begin_check(self) -> Callable[[], bool]:
+    def begin_check(self, threads: CheckThreads) -> Callable[[], bool]:
         """Begin to compare the files with this state, in another thread.
 
         Returns
@@ -332,14 +351,14 @@ class LocalWatch:
         identities = [FileIdentity(*state[:5]) for one in states for state in one.states.tolist()]
         self.is_settled = are_all and all(one.inode >= 0 and distinct(one, started) for one in identities)
 
-    def begin_check(self) -> Callable[[], bool]:
+    def begin_check(self, threads: CheckThreads) -> Callable[[], bool]:
         """See `LakeWatch.begin_check`: the thread that waits takes part in the comparison."""
         checks = [states.begin_check() for states in self._states]
 
         def check() -> bool:
             return all(one.run() for one in checks)
 
-        other: Future[bool] | None = _POOL.submit(check) if sum(map(len, self._states)) > _FEW else None
+        other: Future[bool] | None = threads.submit(check) if sum(map(len, self._states)) > _FEW else None
         return lambda: check() and (other is None or other.result())
 
 
@@ -360,9 +379,9 @@ class ListedWatch:
         known = [(entry.path, entry.known) for entry in self._list_files()]
         return [(path, None if one is None else one.size, None if one is None else one.e_tag) for path, one in known]
 
-    def begin_check(self) -> Callable[[], bool]:
+    def begin_check(self, threads: CheckThreads) -> Callable[[], bool]:
         """See `LakeWatch.begin_check`."""
-        future = _POOL.submit(self._describe)
+        future = threads.submit(self._describe)
 
         def is_same() -> bool:
             try:
@@ -418,6 +437,7 @@ class LookupSession:
         self._index: LakeIndexReader | None = None
         self._watch: LakeWatch | None = None
         self._lock = threading.Lock()
+        self._threads = CheckThreads()
         self._known = KnownFiles(source.filesystem, source.cache)
 
     @contextmanager
@@ -437,7 +457,7 @@ class LookupSession:
                 if refresh or self._index is None or watch is None or not watch.is_settled:
                     self._index = self._refresh()
                 else:
-                    wait = watch.begin_check()
+                    wait = watch.begin_check(self._threads)
                 index = self._index
         lookup = Lookup(source, index, self._known)
         try:

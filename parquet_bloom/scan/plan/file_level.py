@@ -38,7 +38,6 @@ from ...storage import (
 )
 from ...storage.confined import ConfinedFiles, is_in_place, leads_inside
 from ...storage.objects.object_batch import ClosedObject, listed_objects, read_tails
-from ...util.collector import paused_collection
 from ...util.lazy import late_module
 from ...util.threads import in_order, processors
 from ..model.data_file import open_any
@@ -175,7 +174,7 @@ class _CachedRanges:
 _MAX_FILES_PER_TASK = 16
 _IS_UNDECIDED, _ENTRY, _PATH = attrgetter("undecided"), attrgetter("entry"), attrgetter("entry.path")
 _LOCAL_FILES_PER_BATCH = 4096
-_FEW_FILES = 16  # hardly any objects are made for; their footers stay in memory as long as the plan does
+_FEW_FILES = 16  # whose footers stay in memory as long as the plan does
 _OBJECTS_PER_BATCH = 1024
 
 _FIRST_FILES = 32  # of which the first bytes tell how long the footers of a lake are
@@ -228,9 +227,7 @@ class FileEvaluator:
         """Plan files that are all local or all remote: together, and one by one those that need a closer look."""
         undecided = list(filter(_IS_UNDECIDED, files))
         if not is_remote or len(undecided) > 1:  # a single object may be in the cache, and then needs no listing
-            is_running = is_remote or len(undecided) < _FEW_FILES  # a store may take long
-            with nullcontext() if is_running else paused_collection():
-                self._plan_together(undecided, is_remote)
+            self._plan_together(undecided, is_remote)
         remaining = list(filter(_IS_UNDECIDED, undecided))
         if not remaining:
             yield from files

@@ -53,19 +53,10 @@ def displaced_from(name: str) -> str | None:
     return match[1] if match and match[2] else None
 
 
-def create(path: str, mode: int) -> tuple[int, str]:
-    """Create an empty temporary file beside `path`; return its descriptor and path.
-
-    It stays locked while the descriptor is open, so that `leftovers` can tell whether its writer is alive.
-    """
-    descriptor, name = _create_file(path, mode)
-    _lock(descriptor)
-    return descriptor, name
-
-
 def create_locked(path: str, mode: int) -> tuple[int, int, str]:
-    """Create a temporary file with a second, read-only descriptor that holds the lock after the first one is closed.
+    """Create an empty temporary file beside `path`, locked so that `leftovers` can tell whether its writer is alive.
 
+    A second, read-only descriptor holds the lock after the first one is closed.
     The second descriptor is -1 where read-only files cannot be locked; the first one then holds the lock.
     """
     descriptor, name = _create_file(path, mode)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 import sys
 import threading
 import time
@@ -219,7 +220,7 @@ class Requests:
                 return self._once(call, arguments, end, late, clearing)
             except failure_types() as error:
                 tries += 1
-                pause = self._limits.pause(tries)
+                pause = self._limits.pause(tries) * random.uniform(0.5, 1.0)  # so that clients do not retry in step
                 again = is_temporary(error) and tries <= self._limits.max_retries
                 if not again or time.monotonic() + pause >= until:
                     raise

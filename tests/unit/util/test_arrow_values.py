@@ -11,7 +11,6 @@ import pyarrow as pa
 import pyarrow.lib
 import pytest
 
-from parquet_bloom.util import arrow_dataset
 from parquet_bloom.util.arrow_values import empty_table, from_numpy, make_array, make_scalar, to_numpy
 
 VALUES = {
@@ -124,9 +123,3 @@ def test_empty_tables_have_every_type():
     schema = pa.schema([(str(kind), kind) for kind in VALUES], {"a": "b"})
     schema = schema.append(pa.field("d", pa.dictionary(pa.int8(), pa.string()), nullable=False))
     assert empty_table(schema).equals(schema.empty_table(), check_metadata=True)
-
-
-def test_the_scalar_of_pyarrow_is_back_after_the_import():
-    before = pyarrow.lib.scalar
-    assert arrow_dataset.import_dataset().__name__ == "pyarrow.dataset"
-    assert pyarrow.lib.scalar is before

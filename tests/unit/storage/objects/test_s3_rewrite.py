@@ -20,7 +20,8 @@ from support.servers.s3_server import Refusal
 
 from parquet_bloom.errors import ConcurrentChangeError, ParquetBloomError, StorageError, TruncatedFileError
 from parquet_bloom.storage import Rewrite
-from parquet_bloom.storage.objects import s3_rewrite, store_conditions, store_proofs
+from parquet_bloom.storage.objects import s3_rewrite as s3_rewrite
+from parquet_bloom.storage.objects import store_proofs
 from parquet_bloom.storage.objects.location import ObjectStores
 from parquet_bloom.storage.objects.object_source import ObjectSource
 from parquet_bloom.storage.objects.object_state import quoted
@@ -71,17 +72,11 @@ def quick(s3: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(s3_rewrite, "COPIED_PART", PART)
     s3.storage_options |= {"init_backoff": 0, "max_backoff": 0, "max_retries": 2}
     monkeypatch.setattr("parquet_bloom.storage.objects.s3_rewrite._RANDOM", random.Random(1))
-    shown = store_conditions._show_on_probe
-
-    def believe(setting: Any, show: Any, *given: Any) -> Any:
-        """Skip the probe before the first write, which test_s3_conditions covers."""
-        return (
-            shown(setting, show)
-            if show is store_proofs.prove_no_tags
-            else store_proofs.ConditionSupport(quoted, quoted, "")
-        )
-
-    monkeypatch.setattr(store_conditions, "_show_on_probe", believe)
+    for name in (
+        "_show_put",
+        "_show_upload",
+    ):  # what is written before the first write, which test_s3_conditions covers
+        monkeypatch.setattr(store_proofs, name, lambda *given: store_proofs.ConditionSupport(quoted, quoted, ""))
 
 
 def opened(s3: Any, key: str = "a.parquet") -> ObjectSource:
@@ -398,12 +393,12 @@ def test_an_interrupt_aborts_the_upload(s3: Any, size: str, step: int) -> None:
 
 CHILD = """
 import json, sys
-from parquet_bloom.storage.objects import object_state, s3_rewrite, store_conditions, store_proofs
+from parquet_bloom.storage.objects import object_state, s3_rewrite, store_proofs
 from parquet_bloom.storage.objects.location import ObjectStores
 from parquet_bloom.storage.objects.object_source import ObjectSource
 
 quoted = object_state.quoted
-store_conditions._show_on_probe = lambda *given: store_proofs.ConditionSupport(quoted, quoted, "")
+store_proofs._show_upload = lambda *given: store_proofs.ConditionSupport(quoted, quoted, "")
 options, url, part, cut, tail = json.loads(sys.stdin.read())
 s3_rewrite.MIN_PART = s3_rewrite.COPIED_PART = part
 with ObjectSource(ObjectStores(options).locate(url)) as source, s3_rewrite.rewrite_in_place(source) as new:
