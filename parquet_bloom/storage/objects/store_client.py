@@ -26,7 +26,7 @@ _IDLE_SECONDS = 5.0  # after which a thread without requests ends
 _GIVE_UP = 1.0  # seconds that the end of the program waits for requests
 
 
-class _Activity:
+class _RequestActivity:
     """Requests to all stores that are under way: Rust aborts a process whose interpreter ends before they return."""
 
     def __init__(self) -> None:
@@ -55,7 +55,7 @@ class _Activity:
             self._changed.wait_for(lambda: not self.running, _GIVE_UP)
 
 
-_activity = _Activity()
+_activity = _RequestActivity()
 
 
 class RequestThreads:

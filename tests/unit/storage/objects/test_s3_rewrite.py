@@ -20,8 +20,7 @@ from support.servers.s3_server import Refusal
 
 from parquet_bloom.errors import ConcurrentChangeError, ParquetBloomError, StorageError, TruncatedFileError
 from parquet_bloom.storage import Rewrite
-from parquet_bloom.storage.objects import s3_rewrite as s3_rewrite
-from parquet_bloom.storage.objects import store_proofs
+from parquet_bloom.storage.objects import s3_rewrite, store_proofs
 from parquet_bloom.storage.objects.location import ObjectStores
 from parquet_bloom.storage.objects.object_source import ObjectSource
 from parquet_bloom.storage.objects.object_state import quoted
@@ -398,7 +397,7 @@ from parquet_bloom.storage.objects.location import ObjectStores
 from parquet_bloom.storage.objects.object_source import ObjectSource
 
 quoted = object_state.quoted
-store_proofs._show_upload = lambda *given: store_proofs.ConditionSupport(quoted, quoted, "")
+store_proofs._show_put = store_proofs._show_upload = lambda *given: store_proofs.ConditionSupport(quoted, quoted, "")
 options, url, part, cut, tail = json.loads(sys.stdin.read())
 s3_rewrite.MIN_PART = s3_rewrite.COPIED_PART = part
 with ObjectSource(ObjectStores(options).locate(url)) as source, s3_rewrite.rewrite_in_place(source) as new:
