@@ -6,12 +6,20 @@ import glob
 import os
 import sys
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ..storage import is_url
 from ..storage.file_names import ICEBERG, ICEBERG_FILES, find_table_at
 from ..storage.paths import resolve_given_path
+from ..util.lazy import late_module
 from .table_snapshot import Table
+
+if TYPE_CHECKING:
+    from .delta import delta_table
+    from .iceberg import iceberg_table
+else:  # most lakes are of plain files
+    delta_table = late_module("parquet_bloom.tables.delta.delta_table")
+    iceberg_table = late_module("parquet_bloom.tables.iceberg.iceberg_table")
 
 DELTA_LOG = "_delta_log"
 
@@ -38,21 +46,14 @@ def find_table(source: object, storage_options: Mapping[str, object] | None = No
     return open_iceberg(source) if _is_instance(source, "pyiceberg.table", "Table") else None
 
 
-# Most lakes are of plain files, for which neither format's modules are imported.
-
-
 def open_delta(source: Any, storage_options: Mapping[str, object] | None = None, outside: bool = False) -> Table:
     """Return what `parquet_bloom.delta` does."""
-    from .delta.delta_table import delta
-
-    return delta(source, storage_options=storage_options, outside=outside)
+    return delta_table.delta(source, storage_options=storage_options, outside=outside)
 
 
 def open_iceberg(source: Any, catalog: str | None = None, outside: bool = False) -> Table:
     """Return what `parquet_bloom.iceberg` does."""
-    from .iceberg.iceberg_table import iceberg
-
-    return iceberg(source, catalog=catalog, outside=outside)
+    return iceberg_table.iceberg(source, catalog=catalog, outside=outside)
 
 
 def _open_table_at(folder: str, storage_options: Mapping[str, object] | None) -> Table | None:

@@ -12,6 +12,7 @@ from ...predicate.tree import Node
 from ...scan.model.scan_plan import summarize
 from ...scan.plan_report import PruneReport
 from ...scan.scan_functions import prune
+from ...util.lazy import late_module
 from ...util.messages import count, truncate_list
 from ..command import CommandOptions, group, option
 from ..output.output import Output
@@ -20,7 +21,14 @@ from .shared_options import TIMEZONE
 from .table_options import Inputs, TableVersion, find_inputs, read_inputs
 
 if TYPE_CHECKING:
+    from ...file import disk_cache
+    from ...lake import lake_index
     from ...lake.lake_index import LakeIndex
+    from ...scan.plan import index_level
+else:  # most commands are given neither an index nor a folder for footers
+    disk_cache = late_module("parquet_bloom.file.disk_cache")
+    index_level = late_module("parquet_bloom.scan.plan.index_level")
+    lake_index = late_module("parquet_bloom.lake.lake_index")
 
 
 _WHERE = "The predicate, as after WHERE in SQL: columns compared with literals; dotted paths for nested columns."
@@ -58,14 +66,15 @@ class PredicateOptions(CommandOptions):
             return
         self.table.require_valid(paths)
         self.table.find(paths, output)  # refuses options that are for a table
-        from ...lake.lake_index import LakeIndex
-        from ...scan.plan.index_level import list_live_files
-
         with ExitStack() as stack:
             with output.step("index"):
-                index = stack.enter_context(LakeIndex.open(self.index, list_table=False, filesystem=output.filesystem))
+                index = stack.enter_context(
+                    lake_index.LakeIndex.open(self.index, list_table=False, filesystem=output.filesystem)
+                )
                 if index.table is None:
-                    files = [MatchedPaths(path, root, root is not None) for path, root in list_live_files(index)]
+                    files = [
+                        MatchedPaths(path, root, root is not None) for path, root in index_level.list_live_files(index)
+                    ]
                     if not files:  # a mount that is missing, for one
                         output.fail(StorageError("no files in its lake", path=self.index))
             yield Inputs(files) if index.table is None else read_inputs(index.table, output), index
@@ -76,9 +85,7 @@ class PredicateOptions(CommandOptions):
         if self.cache is None:
             yield SHARED_CACHE
         else:
-            from ...file.disk_cache import DiskMetadataCache
-
-            with closing(DiskMetadataCache(self.cache)) as cache:
+            with closing(disk_cache.DiskMetadataCache(self.cache)) as cache:
                 yield cache
 
     def prune(

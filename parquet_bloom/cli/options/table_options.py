@@ -16,6 +16,7 @@ from ...storage.file_names import ICEBERG, ICEBERG_FILES, describe_table
 from ...storage.paths import resolve_local_path
 from ...tables.open_table import DELTA_LOG, find_table
 from ...tables.table_footers import as_table_footers
+from ...util.lazy import late_module
 from ..command import CommandOptions, flag, option, usage_error
 from ..output.output import Output
 from .name_completion import complete_catalogs
@@ -23,7 +24,14 @@ from .path_options import STDIN, MatchedPaths, find_files
 from .shared_options import make_missing_path
 
 if TYPE_CHECKING:
-    from ...tables.table_snapshot import ReadTable, Table
+    from ...tables import table_snapshot
+    from ...tables.delta import delta_table
+    from ...tables.iceberg import iceberg_table
+    from ...tables.table_snapshot import Table
+else:  # most commands are given plain files
+    table_snapshot = late_module("parquet_bloom.tables.table_snapshot")
+    delta_table = late_module("parquet_bloom.tables.delta.delta_table")
+    iceberg_table = late_module("parquet_bloom.tables.iceberg.iceberg_table")
 
 WAY_OUT = "; a Delta or Iceberg table is read when its folder is the only PATH"
 
@@ -86,9 +94,7 @@ class TableRequest(CommandOptions):
             The options are for another kind of table, or for a table where there is none.
         """
         if self.catalog is not None and self.name is not None:
-            from ...tables.iceberg.iceberg_table import iceberg
-
-            return iceberg(self.name, catalog=self.catalog, **self._iceberg_options)
+            return iceberg_table.iceberg(self.name, catalog=self.catalog, **self._iceberg_options)
         path, kind = "", None
         if len(paths) == 1 and paths[0] != STDIN:
             path = paths[0] if is_url(paths[0]) else resolve_local_path(paths[0])
@@ -100,13 +106,9 @@ class TableRequest(CommandOptions):
             return None
         self._require_kind(kind)
         if kind == "iceberg":
-            from ...tables.iceberg.iceberg_table import iceberg
-
-            return iceberg(path, **self._iceberg_options)
-        from ...tables.delta.delta_table import delta
-
+            return iceberg_table.iceberg(path, **self._iceberg_options)
         options: dict[str, Any] = {"version": self.version, "as_of": self.as_of, "outside": self.outside}
-        return delta(path, storage_options=output.storage_options, **options)
+        return delta_table.delta(path, storage_options=output.storage_options, **options)
 
     @property
     def _iceberg_options(self) -> dict[str, Any]:
@@ -191,7 +193,7 @@ class Inputs:
     """
 
     files: list[MatchedPaths]
-    table: ReadTable | None = None
+    table: table_snapshot.ReadTable | None = None
     facts: dict[str, Any] = field(default_factory=dict)
 
     @property
@@ -228,13 +230,11 @@ def find_inputs(paths: Sequence[str], request: TableRequest, output: Output) -> 
 
 def read_inputs(table: Table, output: Output) -> Inputs:
     """Return the files of a table, and say which version of it; raises as `Table.read_snapshot`."""
-    from ...tables.table_snapshot import ReadTable
-
     with output.step("table"):
         snapshot = table.read_snapshot()
     if table.storage_options and output.filesystem is None:
         output.filesystem = resolve_filesystem(None, table.storage_options)
-    read = ReadTable(snapshot, table)
+    read = table_snapshot.ReadTable(snapshot, table)
     output.summary(str(read))
     files = [MatchedPaths(file.path, snapshot.root, True) for file in snapshot.files]
     facts = {"kind": read.kind, "name": read.name, "version": snapshot.version, "id": snapshot.table_id}

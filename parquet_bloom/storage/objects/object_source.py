@@ -12,6 +12,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from ...util.lazy import late_module
 from .. import byte_ranges
 from ..byte_ranges import Extents
 from ..filesystem_source import RemoteIdentity
@@ -21,7 +22,10 @@ from .store_client import wait_for_all
 from .store_errors import make_changed_error, parse_status, translate_errors
 
 if TYPE_CHECKING:
+    import obstore
     from obstore import GetOptions
+else:
+    obstore = late_module("obstore")
 
 TAIL_BYTES = 64 * 1024
 """Number of last bytes that opening an object fetches; most footers fit."""
@@ -114,8 +118,6 @@ class ObjectSource(Source):
 
     def _suffix(self) -> tuple[dict[str, Any], int, bytes] | None:
         """Fetch the last bytes: return description, offset and bytes, or None if the store has no such request."""
-        import obstore
-
         with translate_errors("cannot open", self.name):
             try:
                 answer = self.client.get(self.key, {"range": {"suffix": TAIL_BYTES}})

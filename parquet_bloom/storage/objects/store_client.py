@@ -11,13 +11,17 @@ from concurrent.futures import FIRST_EXCEPTION, Future, wait
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
+from ...util.lazy import late_module
 from ...util.threads import POLL_SECONDS, raise_if_stopped
 from ..byte_ranges import GAP_BYTES
 from .request_limits import LIST_PAGE, seconds
 from .store_errors import NoListingError, is_broken
 
 if TYPE_CHECKING:
+    import obstore
     from obstore import GetOptions
+else:
+    obstore = late_module("obstore")
 
 
 T = TypeVar("T")
@@ -212,8 +216,6 @@ class StoreClient:
 
     def attributes(self, key: str) -> dict[str, str]:
         """Get the attributes of an object, such as user metadata and content type."""
-        import obstore
-
         result = self.run(partial(obstore.get, self._store, key, options={"head": True}))
         return {str(name): str(text) for name, text in result.attributes.items()}
 
@@ -227,21 +229,15 @@ class StoreClient:
 
     def list_folder(self, prefix: str | None) -> list[Any]:
         """List the objects directly below a prefix, as obstore describes them."""
-        import obstore
-
         ask = partial(obstore.list_with_delimiter, self._store, prefix)
         return list(self.run(self._repeat, ask)["objects"])
 
     def put(self, key: str, data: bytes, **options: Any) -> None:
         """Write an object with one request; `options` are passed to obstore."""
-        import obstore
-
         self.run(partial(obstore.put, self._store, key, data, use_multipart=False, **options))
 
     def delete(self, keys: Sequence[str]) -> None:
         """Delete objects, as many per request as possible."""
-        import obstore
-
         for start in range(0, len(keys), LIST_PAGE):
             self.run(partial(obstore.delete, self._store, list(keys[start : start + LIST_PAGE])))
 
@@ -250,8 +246,6 @@ class StoreClient:
         return self._repeat(partial(self._fetch, key, options))
 
     def _fetch(self, key: str, options: GetOptions) -> StoreResponse:
-        import obstore
-
         started = time.monotonic()
         result = obstore.get(self._store, key, options=options)
         data = b"" if options.get("head") else bytes(result.bytes())
@@ -311,8 +305,6 @@ class _Pages:
 
     def add_next(self) -> int:
         """Add the next page and return its number of keys, 0 at the end."""
-        import obstore
-
         if self._stream is None:
             again = min(_REPEATED_KEYS, len(self._items) - 1)
             self._repeated = frozenset(item.key for item in self._items) if again > 0 else frozenset()
