@@ -4,18 +4,17 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from . import errors, types
 from .util.lazy import make_lazy
 
 if TYPE_CHECKING:
     from .core.bloom.sizing import fpp_for, size_for
     from .file.bloom_file import open
     from .file.disk_cache import DiskMetadataCache
+    from .file.drop_filters import drop
+    from .file.embed_filters import embed
     from .file.metadata_cache import MetadataCache
     from .file.probe_file import probe
-    from .file.write.drop_filters import drop
-    from .file.write.embed_filters import embed
-    from .file.write.write_table import write_table
+    from .file.write_table import write_table
     from .filter import SplitBlockBloomFilter
     from .lake.lake_index import LakeIndex
     from .scan.dataset import dataset, semi_join
@@ -63,8 +62,8 @@ _HOMES = {
     "advise": ".scan.survey_files",
     "dataset": ".scan.dataset",
     "delta": ".tables.delta.delta_table",
-    "drop": ".file.write.drop_filters",
-    "embed": ".file.write.embed_filters",
+    "drop": ".file.drop_filters",
+    "embed": ".file.embed_filters",
     "embed_table": ".tables.embed.embed_table",
     "fpp_for": ".core.bloom.sizing",
     "iceberg": ".tables.iceberg.iceberg_table",
@@ -76,7 +75,7 @@ _HOMES = {
     "semi_join": ".scan.dataset",
     "size_for": ".core.bloom.sizing",
     "verify": ".scan.survey_files",
-    "write_table": ".file.write.write_table",
+    "write_table": ".file.write_table",
 }
 
 if not TYPE_CHECKING:  # to type checkers a module with __getattr__ has every name

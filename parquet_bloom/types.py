@@ -11,11 +11,11 @@ if TYPE_CHECKING:
     from .file.advice_report import AdviceReport
     from .file.bloom_file import BloomFile
     from .file.chunk_filter import ChunkFilter
+    from .file.drop_filters import DroppedFilter, DropReport
+    from .file.embed_filters import EmbeddedFilter, EmbedReport
     from .file.probe_file import Probed
     from .file.verdict import ColumnAdvice
     from .file.verify_file import ChunkVerdict, VerifyReport
-    from .file.write.drop_filters import DroppedFilter, DropReport
-    from .file.write.embed_filters import EmbeddedFilter, EmbedReport
     from .lake.index_reports import (
         Answers,
         AppendReport,
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from .scan.plan_report import PruneReport
     from .scan.scan import Scan
     from .tables.embed.embed_table import EmbedTableReport, ExchangedFile
-    from .tables.embed.exchange_target import SkippedFile
+    from .tables.embed.exchange_files import SkippedFile
     from .tables.table_snapshot import TableFiles
     from .zones.zone_builder import ZoneBuildReport
     from .zones.zone_index import ZoneIndex
@@ -88,11 +88,11 @@ _HOMES = {
     "ColumnAdvice": ".file.verdict",
     "CompactReport": ".lake.index_reports",
     "Dataset": ".scan.dataset",
-    "DropReport": ".file.write.drop_filters",
-    "DroppedFilter": ".file.write.drop_filters",
-    "EmbedReport": ".file.write.embed_filters",
+    "DropReport": ".file.drop_filters",
+    "DroppedFilter": ".file.drop_filters",
+    "EmbedReport": ".file.embed_filters",
     "EmbedTableReport": ".tables.embed.embed_table",
-    "EmbeddedFilter": ".file.write.embed_filters",
+    "EmbeddedFilter": ".file.embed_filters",
     "ExchangedFile": ".tables.embed.embed_table",
     "FilePlan": ".scan.model.scan_plan",
     "Fragment": ".scan.dataset",
@@ -105,7 +105,7 @@ _HOMES = {
     "Reason": ".predicate.reason",
     "RowGroupPlan": ".scan.model.scan_plan",
     "Scan": ".scan.scan",
-    "SkippedFile": ".tables.embed.exchange_target",
+    "SkippedFile": ".tables.embed.exchange_files",
     "TableFiles": ".tables.table_snapshot",
     "Variant": ".core.bloom.variants",
     "VerifyReport": ".file.verify_file",

@@ -17,8 +17,8 @@ from .output.output import Output
 from .output.row_formats import Column
 
 if TYPE_CHECKING:
-    from ..file.write.drop_filters import DropReport
-    from ..file.write.embed_filters import EmbedReport
+    from ..file.drop_filters import DropReport
+    from ..file.embed_filters import EmbedReport
 
 R = TypeVar("R")
 

@@ -6,16 +6,16 @@ from typing import TYPE_CHECKING
 
 from ..errors import PredicateError
 from ..util.lazy import late_module
-from .parse.sql_parser import parse_sql
+from .sql_parser import parse_sql
 from .tree import And, Equal, In, Node, Or, columns
 
 if TYPE_CHECKING:
     import pyarrow.compute as pc
 
-    from .parse import arrow_expression
+    from . import arrow_expression
 else:
     pc = late_module("pyarrow.compute")
-    arrow_expression = late_module("parquet_bloom.predicate.parse.arrow_expression")
+    arrow_expression = late_module("parquet_bloom.predicate.arrow_expression")
 
 __all__ = ["And", "Equal", "In", "Node", "Or", "columns", "parse", "parse_sql"]
 

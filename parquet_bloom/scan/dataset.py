@@ -23,9 +23,9 @@ from numpy.typing import NDArray
 from ..errors import ParquetBloomError
 from ..file.metadata_cache import SHARED_CACHE, MetadataCache
 from ..predicate import parse, tree
+from ..predicate.arrow_expression import read_parts
 from ..predicate.literal import from_collection
-from ..predicate.parse.arrow_expression import read_parts
-from ..predicate.parse.necessary import FilterParts, read_filter
+from ..predicate.necessary import FilterParts, read_filter
 from ..predicate.tree import In
 from ..util.arrow_values import has_kernels, keep, take, widen
 from ..util.lazy import late_module

@@ -14,10 +14,10 @@ from .model.scan_plan import Decoded, FilePlan, RowGroupPlan, ScanPlan, summariz
 
 if TYPE_CHECKING:
     from ..page import report_page
-    from . import notebook_view, plan_details, plan_document
+    from . import notebook_view, plan_document
 else:
     notebook_view = late_module("parquet_bloom.scan.notebook_view")
-    plan_details = late_module("parquet_bloom.scan.plan_details")
+    plan_details = late_module("parquet_bloom.scan.plan_document")
     plan_document = late_module("parquet_bloom.scan.plan_document")
     report_page = late_module("parquet_bloom.page.report_page")
 
@@ -125,7 +125,7 @@ class PruneReport(ScanPlan):
             raise ParquetBloomError("only a report made by prune can be rendered as a page")
         if asked_fpp is not None and not 0 < asked_fpp < 1:
             raise ParquetBloomError(f"asked_fpp must lie between 0 and 1, got {asked_fpp}")
-        facts = plan_details.read_details(self, check, progress)
+        facts = plan_document.read_details(self, check, progress)
         return report_page.write_page(plan_document.make_report(self, facts, asked_fpp), output, filesystem)
 
     def _repr_html_(self) -> str:

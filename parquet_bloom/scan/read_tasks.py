@@ -19,7 +19,7 @@ from ..storage import OPEN_FILE_BUDGET, ClosedSource, FileIdentity, OpenFiles, S
 from ..storage.local.local_source import LocalSource
 from .decode.open_data import open_version
 from .decode.parquet_data import ParquetData
-from .locate.file_kind import FileKind
+from .lookup.file_kind import FileKind
 from .model.data_file import DataFile
 from .model.scan_plan import PARQUET, FilePlan, RowGroupPlan
 from .scan_options import Limits

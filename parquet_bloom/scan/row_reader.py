@@ -31,9 +31,9 @@ from ..util.threads import can_use_arrow_threads, processors
 from .decode.open_data import open_file, open_version
 from .decode.parquet_data import ParquetData
 from .decode.row_group_decoder import RowGroupDecoder
-from .locate.file_kind import FileKind
-from .locate.row_batch import LocatedRows, RowBatch
-from .locate.table_rows import TableRows
+from .lookup.file_kind import FileKind
+from .lookup.row_batch import LocatedRows, RowBatch
+from .lookup.table_rows import TableRows
 from .model.data_file import DataFile, FileProjection, RowFilter
 from .model.file_schemas import fit_table, map_in_threads, promote_table, reading, unify_schemas
 from .model.folder_partitions import FileResidualEvaluator

@@ -19,7 +19,7 @@ from ..tables.table_footers import as_table_footers
 from ..util.lazy import late_module
 from .compatibility import DatasetCompatibility
 from .decode.open_data import open_file
-from .locate.table_rows import TableRows
+from .lookup.table_rows import TableRows
 from .model.data_file import DataFile
 from .model.folder_partitions import FileResidualEvaluator
 from .model.row_selection import RowGroupSelections, RowRangesByGroup, RowSelection

@@ -13,11 +13,11 @@ from pyspark.sql import SparkSession
 from ..errors import ConcurrentChangeError, ParquetBloomError, StorageError, UnknownColumnError
 from ..file.advice_report import SAMPLE, AdviceReport, make_report, make_survey_task
 from ..file.bloom_file import BloomFile, open
+from ..file.embed_filters import RewriteOptions, embed_file
 from ..file.file_columns import find_leaves
+from ..file.file_rewrite import refuse_managed
+from ..file.filter_builder import Columns, FilterOptions, parse_columns, plan_columns
 from ..file.verify_file import VerifyReport, verify_parquet
-from ..file.write.embed_filters import RewriteOptions, embed_file
-from ..file.write.file_rewrite import refuse_managed
-from ..file.write.filter_builder import Columns, FilterOptions, parse_columns, plan_columns
 from ..scan.survey_files import survey
 from ..storage import is_url, object_location, resolve_filesystem
 from .job_report import EmbedJobReport, FileResult, FileVerdict, VerifyJobReport

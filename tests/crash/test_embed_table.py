@@ -20,7 +20,7 @@ from support.writers import changing_tables as tables
 from table_embedder import open_table
 
 import parquet_bloom
-from parquet_bloom.file.write.sweep_files import sweep
+from parquet_bloom.file.file_rewrite import sweep
 from parquet_bloom.tables.embed.embed_table import embed_table
 
 pytestmark = pytest.mark.crash

@@ -58,15 +58,14 @@ ALLOWED = {
     ("core/dispatch.py", "importlib.util.find_spec"): "whether such a module was built",
     ("core/dispatch.py", "find_spec"): "whether such a module was built",
     (
-        "predicate/parse/arrow_expression.py",
+        "predicate/arrow_expression.py",
         "ctypes",
     ): "metadata of an expression that is in memory, by Arrow's C interface",
     ("page/report_page.py", "pkgutil"): "markup, style and script of the page, from this package",
     ("spark/executor_archive.py", "importlib.metadata"): "which distributions go into the archive",
     ("spark/executor_archive.py", "importlib.machinery.EXTENSION_SUFFIXES"): "what compiled modules end in",
-    ("spark/jobs/index_job.py", "pickle"): DRIVER,
+    ("spark/jobs/index_job.py", "pickle"): "the files of a task, from the driver, and what its tasks send back",
     ("spark/jobs/file_tasks.py", "pickle"): "the files of a task, from the driver, and what became of them",
-    ("spark/jobs/index_tasks.py", "pickle"): "the files of a task, from the driver; the other end of index_job.py",
     ("spark/jobs/run_files.py", "pickle"): DRIVER,
     ("spark/jobs/run_files.py", "pyspark.cloudpickle"): "written only: whether a task can be sent to executors",
     ("storage/local/copy_front.py", "ctypes"): "fallocate, sync_file_range",
@@ -148,8 +147,8 @@ def test_pickles_are_loaded_in_four_functions_only() -> None:
                 loads.append((path.name, ast.unparse(node.args[0])))
     assert loads == [
         ("file_tasks.py", "packed"),
+        ("index_job.py", "self.packed[task]"),
         ("index_job.py", "bytes(row['data'])"),
-        ("index_tasks.py", "self.packed[task]"),
         ("run_files.py", "result"),
     ]
 

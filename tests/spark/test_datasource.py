@@ -17,8 +17,8 @@ from pyspark.sql import functions as F
 
 import parquet_bloom.spark
 from parquet_bloom.errors import ParquetBloomError
+from parquet_bloom.spark.source.datasource import FileListing
 from parquet_bloom.spark.source.source_options import Options, read_settings
-from parquet_bloom.spark.source.source_plan import FileListing
 from parquet_bloom.spark.spark_partitions import parse_value
 
 pytestmark = pytest.mark.spark

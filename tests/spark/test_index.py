@@ -39,7 +39,7 @@ from parquet_bloom.scan.model.folder_partitions import ScanRequest
 from parquet_bloom.scan.model.scan_plan import FileScan, ScanPlan
 from parquet_bloom.spark import build_index, explain_prune, install, pruned, read_parquet, semi_join_prune
 from parquet_bloom.spark.jobs import index_job
-from parquet_bloom.spark.jobs.index_tasks import (
+from parquet_bloom.spark.jobs.index_job import (
     LAST_HASH,
     HashedTask,
     HashTask,

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from ...file.drop_filters import DropReport, drop_file
 from ...file.many_files import Progress
-from ...file.write.drop_filters import DropReport, drop_file
 from ..command import CommandOptions, command, flag, group
 from ..options.shared_options import FILE_JOBS, PATHS, SKIP_BROKEN, RewriteTarget, columns_option
 from ..output.output import Output

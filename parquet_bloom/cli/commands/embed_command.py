@@ -10,9 +10,9 @@ import click
 from click.core import ParameterSource
 
 from ...errors import ManagedTableError, ParquetBloomError
+from ...file.embed_filters import EmbedReport, RewriteOptions, embed_file
+from ...file.filter_builder import FilterOptions, parse_columns
 from ...file.many_files import Progress
-from ...file.write.embed_filters import EmbedReport, RewriteOptions, embed_file
-from ...file.write.filter_builder import FilterOptions, parse_columns
 from ...util.messages import count
 from ...util.threads import processors
 from ..command import POSITIVE, CommandOptions, command, flag, group, option, usage_error

@@ -8,7 +8,7 @@ from dataclasses import asdict
 import click
 
 from ...errors import StorageError
-from ...file.write.sweep_files import sweep as sweep_folder
+from ...file.file_rewrite import sweep as sweep_folder
 from ...storage import is_url
 from ...util.messages import count
 from ..command import CommandOptions, argument, command, flag

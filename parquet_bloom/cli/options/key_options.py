@@ -14,7 +14,7 @@ import pyarrow as pa
 from ...errors import ParquetBloomError, PredicateError, first_line
 from ...hashing.column_type import ColumnType, Kind
 from ...predicate.literal import Literal, from_collection
-from ...predicate.parse.text_keys import parse_keys
+from ...predicate.text_keys import parse_keys
 from ...scan.named_columns import find_table_column_type
 from ...storage import open_source
 from ...util.lazy import late_module

@@ -80,7 +80,7 @@ def open_batch_writer(new: Rewrite, format: str, schema: pa.Schema) -> Iterator[
     """
     import pyarrow.parquet as pq
 
-    from ...file.write.write_table import TableSink
+    from ...file.write_table import TableSink
 
     sink = pa.PythonFile(TableSink(new), mode="w")
     open_writer = pq.ParquetWriter if format == "parquet" else pa.ipc.new_file

@@ -48,7 +48,6 @@ from ...storage import (
     open_source,
 )
 from ...util.arrow_values import empty_table, take
-from ..locate.file_kind import STORED_ALIKE
 from ..model.file_schemas import arrow_schema, fit_table, reading
 from ..model.row_selection import RowSelection
 from ..model.scan_plan import FileScan, ScanPlan, SourceListing
@@ -58,6 +57,7 @@ from ..plan.plan_scan import Evidence, plan_scan
 from ..row_reader import RowReader
 from ..scan_options import Limits, ScanOptions
 from ..scan_source import ScanSource
+from .file_kind import STORED_ALIKE
 
 
 @dataclass(frozen=True)

@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable, Iterator
 
 from ...errors import PredicateError
-from ...predicate.parse.sql_parser import fold_spark
+from ...predicate.sql_parser import fold_spark
 from ...predicate.tree import Node
 from .spark_comparison import Comparison, ConditionFragment, Junction, Literal, Negation, Reading, Term
 

@@ -9,8 +9,8 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, TypeAlias
 
 from ...errors import ParquetBloomError, PredicateError, printable, shortened
+from ...file.filter_builder import Columns, FilterOptions, parse_columns
 from ...file.many_files import Progress
-from ...file.write.filter_builder import Columns, FilterOptions, parse_columns
 from ...predicate import columns as columns_of
 from ...predicate import parse
 from ...predicate.row_filter import row_mask
@@ -22,9 +22,19 @@ from ..iceberg.iceberg_table import IcebergTable, iceberg
 from ..open_table import find_table
 from ..table_snapshot import Table
 from .exchange_delta import DeltaTarget
-from .exchange_files import FilterColumns, NewFiles, commit_exchanges, find_candidates, write_exchanges
+from .exchange_files import (
+    Exchange,
+    FilterColumns,
+    LiveFile,
+    NewFiles,
+    SkippedFile,
+    TableState,
+    Target,
+    commit_exchanges,
+    find_candidates,
+    write_exchanges,
+)
 from .exchange_iceberg import IcebergTarget
-from .exchange_target import Exchange, LiveFile, SkippedFile, TableState, Target
 
 if TYPE_CHECKING:
     from deltalake import DeltaTable

@@ -22,7 +22,7 @@ from ..delta.delta_snapshot import make_snapshot
 from ..delta.delta_table import find_damage, format_settings
 from ..table_locations import FILE_SCHEME, resolve_delta_path
 from ..table_snapshot import make_missing_error
-from .exchange_target import WAY_OUT, CommitConflict, Exchange, LiveFile, TableState, Target, find_outside
+from .exchange_files import WAY_OUT, CommitConflict, Exchange, LiveFile, TableState, Target, find_outside
 
 if TYPE_CHECKING:
     import deltalake

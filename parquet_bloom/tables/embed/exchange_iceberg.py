@@ -12,12 +12,12 @@ from uuid import uuid4
 from ...errors import ParquetBloomError, StorageError
 from ...storage import is_url
 from ...util.lazy import late_module
-from ..iceberg.delete_matching import AppliedDeletes
+from ..iceberg.iceberg_deletes import AppliedDeletes
 from ..iceberg.iceberg_snapshot import make_snapshot
 from ..iceberg.iceberg_table import IcebergTable, list_opened
 from ..iceberg.manifests import ListedManifest, read_files
 from ..iceberg.metadata_folder import CutShortError, list_predecessors, open_metadata_file
-from .exchange_target import WAY_OUT, CommitConflict, Exchange, LiveFile, TableState, Target, find_outside
+from .exchange_files import WAY_OUT, CommitConflict, Exchange, LiveFile, TableState, Target, find_outside
 
 if TYPE_CHECKING:
     import pyiceberg.catalog.noop as noop

@@ -18,16 +18,9 @@ from ...errors import ParquetBloomError, StorageError
 from ...predicate.pruning_statistics import PruningStatisticsArray
 from ...redaction import shown_redacted
 from ...util.lazy import late_module
-from ..table_locations import (
-    require_all_inside,
-    require_inside,
-    require_location,
-    resolve_iceberg_path,
-    without_scheme,
-)
+from ..table_locations import require_all_inside, require_inside, require_location, resolve_iceberg_path, without_scheme
 from ..table_snapshot import TableFile, TableSnapshot, as_integer
-from .delete_matching import AppliedDeletes, match_deletes
-from .iceberg_deletes import DeleteContext, EqualityDeletes, FileDeletes
+from .iceberg_deletes import AppliedDeletes, DeleteContext, EqualityDeletes, FileDeletes, match_deletes
 from .iceberg_statistics import (
     FieldStatistics,
     IcebergField,

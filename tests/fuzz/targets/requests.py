@@ -17,8 +17,8 @@ from scratch import folder
 from small_lakes import bases, changed_json
 
 from parquet_bloom import LakeIndex
-from parquet_bloom.serve.app import build_app
 from parquet_bloom.serve.request_guards import HostGuard
+from parquet_bloom.serve.server import build_app
 from parquet_bloom.serve.service import Service
 from parquet_bloom.serve.service_settings import Settings
 

@@ -9,8 +9,8 @@ import pytest
 from parquet_bloom import SplitBlockBloomFilter
 from parquet_bloom.core.bloom import sbbf, sizing
 from parquet_bloom.core.bloom.distinct import HashSet
-from parquet_bloom.file.write import filter_builder
-from parquet_bloom.file.write.filter_builder import FilterBuilder, FilterOptions
+from parquet_bloom.file import filter_builder
+from parquet_bloom.file.filter_builder import FilterBuilder, FilterOptions
 from parquet_bloom.hashing.column_type import from_arrow
 
 INT64 = from_arrow(pa.int64())

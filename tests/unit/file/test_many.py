@@ -16,8 +16,8 @@ import pytest
 
 import parquet_bloom
 from parquet_bloom import errors
+from parquet_bloom.file import embed_filters as embed_module
 from parquet_bloom.file import many_files
-from parquet_bloom.file.write import embed_filters as embed_module
 
 NAMES = ["a.parquet", "x/b.parquet", "x/c.parquet"]
 

@@ -13,7 +13,7 @@ import pytest
 
 from parquet_bloom.errors import PredicateError
 from parquet_bloom.predicate import parse
-from parquet_bloom.predicate.parse.arrow_expression import parse_dnf
+from parquet_bloom.predicate.arrow_expression import parse_dnf
 from parquet_bloom.predicate.tree import And, Compare, Equal, In, NotEqual, NotIn, Or
 
 D = decimal.Decimal

@@ -19,8 +19,8 @@ from hypothesis import strategies as st
 from parquet_bloom.errors import PredicateError
 from parquet_bloom.hashing.column_type import from_arrow
 from parquet_bloom.predicate import parse
-from parquet_bloom.predicate.parse.text_keys import parse_keys
 from parquet_bloom.predicate.row_filter import row_mask
+from parquet_bloom.predicate.text_keys import parse_keys
 from parquet_bloom.predicate.tree import And, Compare, Connective, Equal, In, Leaf, Node, Or, fold
 
 D = decimal.Decimal

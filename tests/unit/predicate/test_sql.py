@@ -19,8 +19,8 @@ from support.scale import scaled
 
 from parquet_bloom.errors import PredicateError
 from parquet_bloom.predicate import parse, parse_sql
-from parquet_bloom.predicate.parse.sql_parser import fold_spark
 from parquet_bloom.predicate.row_filter import row_mask
+from parquet_bloom.predicate.sql_parser import fold_spark
 from parquet_bloom.predicate.tree import (
     And,
     CallIn,

@@ -15,7 +15,7 @@ from support.scale import scaled
 
 from parquet_bloom.errors import PredicateError
 from parquet_bloom.predicate import parse, parse_sql
-from parquet_bloom.predicate.parse.sql_dialects import translate
+from parquet_bloom.predicate.sql_dialects import translate
 from parquet_bloom.predicate.tree import And, CallIn, Compare, Contains, Equal, In, IsNotNull, IsNull, Node, Or, to_text
 
 sqlglot = pytest.importorskip("sqlglot")

@@ -18,7 +18,7 @@ from support.one_by_one import read_one_by_one
 
 import parquet_bloom
 from parquet_bloom.errors import ConcurrentChangeError, ParquetBloomError
-from parquet_bloom.scan.locate.row_batch import RowBatch
+from parquet_bloom.scan.lookup.row_batch import RowBatch
 from parquet_bloom.scan.row_reader import RowReader
 from parquet_bloom.scan.scan_options import Limits, ScanOptions
 from parquet_bloom.storage import OPEN_FILE_BUDGET

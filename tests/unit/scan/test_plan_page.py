@@ -21,8 +21,7 @@ from parquet_bloom import errors
 from parquet_bloom.page.report_page import render_page
 from parquet_bloom.scan import plan_document
 from parquet_bloom.scan.model.scan_plan import FilePlan, RowGroupPlan
-from parquet_bloom.scan.plan_details import PlanDetails, RowGroupDetails, read_details
-from parquet_bloom.scan.plan_document import make_report, row_group_state
+from parquet_bloom.scan.plan_document import PlanDetails, RowGroupDetails, make_report, read_details, row_group_state
 from parquet_bloom.scan.plan_report import PruneReport
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")

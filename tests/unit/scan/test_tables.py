@@ -15,7 +15,7 @@ import parquet_bloom
 from parquet_bloom.errors import FilesFailedError, ParquetBloomError, UnknownColumnError, UnreadableColumnError
 from parquet_bloom.hashing.column_type import from_arrow
 from parquet_bloom.predicate.pruning_statistics import PruningStatistics, PruningStatisticsArray
-from parquet_bloom.scan.plan_details import read_details
+from parquet_bloom.scan.plan_document import read_details
 from parquet_bloom.tables.table_snapshot import Table, TableColumn, TableFile, TableSnapshot
 
 SCHEMA = pa.schema(

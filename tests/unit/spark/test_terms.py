@@ -10,7 +10,7 @@ import pytest
 pytest.importorskip("pyspark")
 
 from parquet_bloom.predicate import tree
-from parquet_bloom.predicate.parse.sql_parser import fold_spark
+from parquet_bloom.predicate.sql_parser import fold_spark
 from parquet_bloom.predicate.tree import And, Equal, Node, Or
 from parquet_bloom.spark.condition.from_sql import parse_comparison
 from parquet_bloom.spark.condition.spark_comparison import (

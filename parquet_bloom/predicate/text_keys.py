@@ -6,10 +6,10 @@ import re
 import uuid
 from collections.abc import Callable, Iterable
 
-from ...errors import PredicateError, shortened
-from ...hashing.column_type import ColumnType, Kind
-from .. import literal
-from ..literal import Literal, describe_expected
+from ..errors import PredicateError, shortened
+from ..hashing.column_type import ColumnType, Kind
+from . import literal
+from .literal import Literal, describe_expected
 
 _INTEGER = re.compile(r"[+-]?[0-9]{1,100}")
 _UUID = re.compile(r"[0-9a-fA-F]{32}|[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}")

@@ -9,9 +9,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from typing import NoReturn, TypeAlias
 
-from ...errors import PredicateError
-from .. import literal
-from ..tree import (
+from ..errors import PredicateError
+from . import literal
+from .sql_tokens import ENDS, Kind, SqlText, T, shorten, unquote
+from .tree import (
     And,
     Compare,
     Connective,
@@ -26,7 +27,6 @@ from ..tree import (
     merge_equalities,
     negation,
 )
-from .sql_tokens import ENDS, Kind, SqlText, T, shorten, unquote
 
 SPARK = frozenset({"spark", "databricks"})
 """Dialects that are parsed as Spark's."""

@@ -8,11 +8,11 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from ...errors import FilterTypeError, MissingFilterError, ParquetBloomError, UnsupportedTypeError
-from ...hashing.arrow_keys import to_storage
-from ...metadata.footer import TAIL_BYTES, Footer, find_footer
-from ...storage import Rewrite, create, resolve_filesystem
-from ...storage.paths import GivenPath
+from ..errors import FilterTypeError, MissingFilterError, ParquetBloomError, UnsupportedTypeError
+from ..hashing.arrow_keys import to_storage
+from ..metadata.footer import TAIL_BYTES, Footer, find_footer
+from ..storage import Rewrite, create, resolve_filesystem
+from ..storage.paths import GivenPath
 from .embed_filters import EmbedReport, RewriteOptions, embed_file, write_filter
 from .file_rewrite import refuse_managed, refuse_uneditable, write_footer
 from .filter_builder import Columns, FilterBuilder, FilterOptions, parse_columns, plan_columns

@@ -24,11 +24,11 @@ from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 import pyarrow as pa
 
-from ...errors import ExpressionError, PredicateError
-from ...util.lazy import late_module
-from .. import literal
-from ..tree import Compare, Equal, IsNotNull, IsNull, Node, NotEqual, Subject, all_of, any_of, negation
+from ..errors import ExpressionError, PredicateError
+from ..util.lazy import late_module
+from . import literal
 from .arrow_expression import COMPARISONS, SWAPPED, cast_literal, get_option, read_parts
+from .tree import Compare, Equal, IsNotNull, IsNull, Node, NotEqual, Subject, all_of, any_of, negation
 
 if TYPE_CHECKING:
     import pyarrow.compute as pc

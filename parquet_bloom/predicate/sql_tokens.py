@@ -13,9 +13,9 @@ from collections.abc import Callable, Sequence
 from functools import cache, cached_property
 from typing import TypeAlias, TypeVar
 
-from ...errors import PredicateError
-from ...errors import shortened as cut
-from ..tree import And, Or
+from ..errors import PredicateError
+from ..errors import shortened as cut
+from .tree import And, Or
 
 T = TypeVar("T")
 Kind: TypeAlias = type[And] | type[Or]

@@ -22,10 +22,10 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import pyarrow as pa
 
-from ...errors import ExpressionError, PredicateError, first_line
-from ...util.lazy import late_module
-from .. import literal
-from ..tree import (
+from ..errors import ExpressionError, PredicateError, first_line
+from ..util.lazy import late_module
+from . import literal
+from .tree import (
     OPERATORS,
     And,
     CallIn,

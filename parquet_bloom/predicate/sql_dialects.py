@@ -11,7 +11,7 @@ import re
 from string import Formatter
 from typing import TYPE_CHECKING, Any
 
-from ...errors import PredicateError
+from ..errors import PredicateError
 from .sql_tokens import SqlText, shorten, unquote
 
 if TYPE_CHECKING:

@@ -7,15 +7,14 @@ import time
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
-from ...errors import ParquetBloomError
-from ...metadata.footer import SchemaLeaf
-from ...redaction import shown_redacted
-from ...storage import resolve_filesystem
-from ...storage.paths import GivenPath, GivenPaths
-from ...util.messages import count
-from ..bloom_file import BloomFile
-from ..file_columns import find_leaf
-from ..many_files import OnError, Progress, RunOptions, process_paths
+from ..errors import ParquetBloomError
+from ..metadata.footer import SchemaLeaf
+from ..redaction import shown_redacted
+from ..storage import resolve_filesystem
+from ..storage.paths import GivenPath, GivenPaths
+from ..util.messages import count
+from .bloom_file import BloomFile
+from .file_columns import find_leaf
 from .file_rewrite import (
     Owner,
     RewriteReport,
@@ -28,6 +27,7 @@ from .file_rewrite import (
     rewrite_file,
     write_footer,
 )
+from .many_files import OnError, Progress, RunOptions, process_paths
 
 
 @dataclass(frozen=True)

@@ -11,17 +11,17 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from ...core.bloom import memory, sbbf, sizing
-from ...core.bloom.distinct import HashSet
-from ...core.hash.xxh64 import Keys, hash_keys
-from ...errors import ParquetBloomError, UnknownColumnError, UnsupportedTypeError
-from ...filter import SplitBlockBloomFilter
-from ...hashing.arrow_keys import hash_array, keys_of, to_floats
-from ...hashing.coerce import hash_all
-from ...hashing.column_type import ColumnType, Kind
-from ...metadata.footer import SchemaLeaf
-from ...util.arrow_values import from_numpy
-from ..file_columns import find_leaf, type_of
+from ..core.bloom import memory, sbbf, sizing
+from ..core.bloom.distinct import HashSet
+from ..core.hash.xxh64 import Keys, hash_keys
+from ..errors import ParquetBloomError, UnknownColumnError, UnsupportedTypeError
+from ..filter import SplitBlockBloomFilter
+from ..hashing.arrow_keys import hash_array, keys_of, to_floats
+from ..hashing.coerce import hash_all
+from ..hashing.column_type import ColumnType, Kind
+from ..metadata.footer import SchemaLeaf
+from ..util.arrow_values import from_numpy
+from .file_columns import find_leaf, type_of
 
 
 @dataclass(frozen=True)

@@ -9,19 +9,18 @@ from collections.abc import Callable, Iterable, Mapping
 from contextlib import nullcontext
 from dataclasses import dataclass, field
 
-from ...errors import BrokenFilterError, UnsupportedTypeError
-from ...metadata.filter_header import write_header
-from ...metadata.footer import Footer, SchemaLeaf
-from ...redaction import shown_redacted
-from ...storage import resolve_filesystem
-from ...storage.paths import GivenPath, GivenPaths
-from ...util.messages import count
-from ...util.threads import in_order, processors
-from ..bloom_file import BloomFile
-from ..chunk_filter import ChunkFilter
-from ..column_hashes import count_values
-from ..column_reader import ColumnReader
-from ..many_files import OnError, Progress, RunOptions, process_paths
+from ..errors import BrokenFilterError, UnsupportedTypeError
+from ..metadata.filter_header import write_header
+from ..metadata.footer import Footer, SchemaLeaf
+from ..redaction import shown_redacted
+from ..storage import resolve_filesystem
+from ..storage.paths import GivenPath, GivenPaths
+from ..util.messages import count
+from ..util.threads import in_order, processors
+from .bloom_file import BloomFile
+from .chunk_filter import ChunkFilter
+from .column_hashes import count_values
+from .column_reader import ColumnReader
 from .file_rewrite import (
     RewriteReport,
     Sink,
@@ -37,6 +36,7 @@ from .file_rewrite import (
     write_footer,
 )
 from .filter_builder import BuiltFilter, ColumnPlan, Columns, FilterBuilder, FilterOptions, parse_columns, plan_columns
+from .many_files import OnError, Progress, RunOptions, process_paths
 
 ChooseColumns = Callable[[BloomFile], Mapping[str, FilterOptions]]
 """Returns the columns of an opened file that get filters, {dotted path: options}."""
