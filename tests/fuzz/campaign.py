@@ -11,7 +11,9 @@ and Hypothesis's database keeps it, so that pytest tries it first.
 
 from __future__ import annotations
 
+import random
 import sys
+from pathlib import Path
 
 import fuzzing
 
@@ -31,7 +33,11 @@ def main() -> None:
     def once(buffer: bytes) -> None:
         target.hypothesis.fuzz_one_input(buffer)
 
-    atheris.Setup([sys.argv[0], *options], once)
+    if options and not options[-1].startswith("-"):  # of few bytes Hypothesis draws nothing
+        for number in range(100):
+            buffer = random.Random(number).randbytes(4096)
+            (Path(options[-1]) / f"random-{number}").write_bytes(target.hypothesis.fuzz_one_input(buffer) or buffer)
+    atheris.Setup([sys.argv[0], "-len_control=0", "-max_len=4096", *options], once)
     atheris.Fuzz()
 
 

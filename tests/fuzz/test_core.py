@@ -140,12 +140,12 @@ def test_filters(data: bytes) -> None:
 def good_cuckoo_rows() -> list[bytes]:
     rng = np.random.default_rng(1)
     results = []
-    for kind, slots in ((0, 70), (1, 33), (2, 40), (3, 25)):
+    for kind, slots in ((0, 70), (1, 33), (2, 40), (3, 25), (0, 256), (1, 200), (2, 200), (3, 200)):
         bits = FINGERPRINT_BITS[kind]
         items = rng.integers(0, 1 << min(bits, 14), (2, slots))
         layout = Layout(9, bits)
         rows = cuckoo_rows.pack(layout, items.astype(layout.dtype), 3)
-        some = np.unique(items[0, :6])
+        some = np.unique(items[0, :: slots // 5 + 1])
         requested = bytes([len(some)]) + short(*some.tolist())
         results.append(bytes([kind, 8, slots - 1, 3, 0, 0]) + requested + rows.tobytes())
         numbers = short(slots, 3) + b"\2" + short(3, 4) + b"\3" + short(0, 1, len(some)) + requested
@@ -304,6 +304,7 @@ MOST = 1 << 20
 
 def good_snappy() -> list[bytes]:
     texts = [b"", b"a", b"ab" * 40, bytes(range(200)), bytes(range(97, 123)) * 9, bytes(1000), bytes(range(256)) * 5]
+    texts += [bytes(range(length)) * 9 for length in (3, 9, 12, 15)]  # copies that overlap
     return [len(text).to_bytes(2, "little") + SNAPPY.compress(text, asbytes=True) for text in texts]
 
 

@@ -21,10 +21,14 @@ def test_kept_inputs(name: str) -> None:
         fuzzing.targets()[name].hypothesis.inner_test(data=path.read_bytes())
 
 
-def test_good_inputs_are_taken() -> None:
+@pytest.mark.parametrize(
+    "file", sorted(path.name for path in fuzzing.HERE.glob("test_*.py") if path.stem != "test_kept")
+)
+def test_good_inputs_are_taken(file: str) -> None:
     for target in fuzzing.targets().values():
-        for data in target.good() if target.good else ():
-            target.run(data=data)
-        recipes = target.recipes() if target.recipes else []
-        for data in recipes[:: max(len(recipes) // scaled(12), 1)]:
-            target.hypothesis.inner_test(data=data)
+        if target.run.__code__.co_filename.endswith(file):
+            for data in target.good() if target.good else ():
+                target.run(data=data)
+            recipes = target.recipes() if target.recipes else []
+            for data in recipes[:: max(len(recipes) // scaled(12), 1)]:
+                target.hypothesis.inner_test(data=data)

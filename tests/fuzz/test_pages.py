@@ -7,6 +7,7 @@ import io
 import struct
 import sys
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow.parquet as pq
@@ -157,7 +158,8 @@ def test_byte_arrays(data: bytes) -> None:
     check(ours, twin, MalformedFooterError)
 
 
-OPTIONS = [
+DELTA = dict.fromkeys(("k", "n", "l.list.element"), "DELTA_BINARY_PACKED") | {"s": "DELTA_BYTE_ARRAY"}
+OPTIONS: list[dict[str, Any]] = [
     {"compression": codec, "data_page_version": version, "use_dictionary": dictionary, "data_page_size": size}
     for codec, version, dictionary, size in (
         ("none", "1.0", True, 1 << 20),
@@ -169,6 +171,10 @@ OPTIONS = [
         ("lz4", "2.0", False, 1 << 20),
         ("brotli", "1.0", True, 1 << 20),
     )
+]
+OPTIONS += [
+    {"compression": "none", "use_dictionary": False, "column_encoding": DELTA},
+    {"compression": "none", "use_dictionary": False, "column_encoding": DELTA | {"s": "DELTA_LENGTH_BYTE_ARRAY"}},
 ]
 NAMES = ["k", "s", "n", "l.list.element"]
 
