@@ -140,33 +140,19 @@ def _spell_value(kind: str, value: object, path: tuple[int, ...], out: bytearray
 # ------------------------------------------------------------------------------------------------------------ protobuf
 
 
-def changed_message(
-    message: bytes, choices: Choices, selects: Callable[[tuple[int, ...]], bool] | None = None
-) -> bytes:
-    """A message with another word in it, somewhere; `selects` says by field numbers which may be changed."""
-    return _changed(message, choices, selects, (), 0)
-
-
-def _changed(
-    message: bytes,
-    choices: Choices,
-    selects: Callable[[tuple[int, ...]], bool] | None,
-    path: tuple[int, ...],
-    depth: int,
-) -> bytes:
+def changed_message(message: bytes, choices: Choices, depth: int = 0) -> bytes:
+    """A message with another word in it, somewhere."""
     try:
         fields = fields_of(message)
     except IndexError:
         return message
-    positions = [at for at, field in enumerate(fields) if selects is None or selects((*path, field[0]))]
-    if not positions:
+    if not fields:
         return message
-    at = choices.pick(positions)
+    at = choices.below(len(fields))
     number, wire, value = fields[at]
-    here = (*path, number)
     how = choices.below(16)
     if wire == 2 and how < 9 and depth < 6 and value:
-        inner = _changed(bytes(value), choices, selects, here, depth + 1)
+        inner = changed_message(bytes(value), choices, depth + 1)
         if inner != value:
             fields[at] = number, wire, inner
             return message_of(fields)
