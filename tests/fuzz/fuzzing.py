@@ -49,7 +49,7 @@ def fuzz(
     good: Good | None = None,
     recipes: Good | None = None,
     longest: int = 4096,
-    examples: int = 30,
+    examples: int = 20,
     **strategies: st.SearchStrategy[Any],
 ) -> Callable[[T], T]:
     """Make a function a fuzz target.
@@ -81,7 +81,7 @@ def fuzz(
 
         is_long = hypothesis.settings.default.max_examples >= PROFILES["long"]
         chosen = hypothesis.settings(
-            max_examples=scaled(examples) * (10 if is_long else 1),
+            max_examples=scaled(examples) * (15 if is_long else 1),
             deadline=None,
             suppress_health_check=list(hypothesis.HealthCheck),
         )

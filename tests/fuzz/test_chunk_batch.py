@@ -311,7 +311,7 @@ def good_damage() -> list[bytes]:
     return results
 
 
-@fuzz(recipes=good_damage, longest=1024, examples=45)
+@fuzz(recipes=good_damage, longest=1024, examples=30)
 def test_damaged_chunks(data: bytes) -> None:
     """A chunk has other bytes after or in a page's header, in a page, or throughout: the others do not suffer."""
     choices = Choices(data)

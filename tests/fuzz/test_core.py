@@ -388,7 +388,7 @@ def good_orc_lengths() -> list[bytes]:
     return [version + stream for version, streams in versions for stream in streams]
 
 
-@fuzz(ValueError, good=good_orc_lengths, longest=512, examples=50)
+@fuzz(ValueError, good=good_orc_lengths, longest=512, examples=30)
 def test_orc_lengths(data: bytes) -> None:
     """Lengths of texts and lists in ORC files, beside a slow twin."""
     if not data:

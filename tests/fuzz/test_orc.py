@@ -76,7 +76,7 @@ def good_messages() -> list[bytes]:
     ]
 
 
-@fuzz(MalformedOrcError, good=good_messages, longest=512, examples=50)
+@fuzz(MalformedOrcError, good=good_messages, longest=512, examples=30)
 def test_protobuf(data: bytes) -> None:
     """Messages beside a slow twin, spans, and filters."""
     kind, data = (data[0], data[1:]) if data else (0, data)

@@ -171,7 +171,7 @@ def file() -> tuple[pa.Table, str]:
     return table, str(path)
 
 
-@fuzz(ParquetBloomError, where=SQL | SQL | ALL | st.lists(ALL, max_size=2) | VALUES, dialect=DIALECTS, examples=30)
+@fuzz(ParquetBloomError, where=SQL | SQL | ALL | st.lists(ALL, max_size=2) | VALUES, dialect=DIALECTS, examples=25)
 def test_predicates(where: Any, dialect: str | None) -> None:
     """A tree that comes out is evaluated on a file and on its rows: none that matches is in a row group left out."""
     table, path = file()

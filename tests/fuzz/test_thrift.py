@@ -40,7 +40,7 @@ def good_structs() -> list[bytes]:
     return [b"\1" + data for data in created]
 
 
-@fuzz(MalformedFooterError, good=good_structs, longest=512, examples=50)
+@fuzz(MalformedFooterError, good=good_structs, longest=512, examples=30)
 def test_compact_structs(data: bytes) -> None:
     """What is read is what Apache Thrift reads, and is written again."""
 
@@ -121,7 +121,7 @@ def good_footers() -> list[bytes]:
     return footers
 
 
-@fuzz(MalformedFooterError, good=good_footers, examples=50)
+@fuzz(MalformedFooterError, good=good_footers, examples=30)
 def test_footer_cursor(data: bytes) -> None:
     """A footer is indexed, its values are read; filters that are put into it stand there, and all else as before."""
     file, row_groups, chunks = compact.index_footer(data)
@@ -240,7 +240,7 @@ def good_page_headers() -> list[bytes]:
     return results
 
 
-@fuzz(MalformedFooterError, good=good_page_headers, longest=1024, examples=50)
+@fuzz(MalformedFooterError, good=good_page_headers, longest=1024, examples=30)
 def test_page_headers(data: bytes) -> None:
     """Headers of pages, the two indexes of a chunk's pages, and whether headers and index agree."""
     choices = Choices(data)
