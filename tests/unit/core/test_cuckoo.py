@@ -246,15 +246,6 @@ def test_damage_is_seen_when_searching(bits: int) -> None:
         scan.feed(data[63:])
 
 
-@given(st.binary(max_size=400), st.integers(0, 300), st.sampled_from(BITS))
-def test_any_bytes_are_searched(data: bytes, num_slots: int, bits: int) -> None:
-    scan = RowScan(Layout(3, bits), num_slots, np.array([1, 2, 3, 4, 5], np.uint32))
-    scan.feed(data[:64])
-    if len(data) > 64:
-        scan.feed(data[64:])
-    scan.finish(0)
-
-
 def test_refused_input() -> None:
     for num_buckets, bits in ((0, 16), (2**24 + 1, 16), (5, 10)):
         with pytest.raises(ValueError):

@@ -236,33 +236,6 @@ def test_a_block_in_the_place_of_another_is_damaged():
     assert damaged.tolist() == [0]
 
 
-@given(
-    bits=st.sampled_from(SHAPES[:4] + SHAPES[5:9]),
-    body=st.binary(max_size=600),
-    fill=st.sampled_from([b"", b"\x00", b"\xff", b"\x01"]),
-    hashes=st.lists(st.integers(0, 2**64 - 1), min_size=1, max_size=4),
-    num_units=st.integers(0, 1000),
-)
-def test_arbitrary_bytes_with_a_valid_checksum_do_no_harm(bits, body, fill, hashes, num_units):
-    body = fill * 300 + body
-    layout = layout_of(bits)
-    data = b"".join(body + checksum(body, layout.block_number(h)) for h in hashes)
-    size = len(body) + 4
-    starts = np.arange(len(hashes)) * size
-    queries, units, *_ = find(
-        layout, np.frombuffer(data, np.uint8), starts, starts + size, np.array(hashes, np.uint64), num_units
-    )
-    assert (units < num_units).all()
-    for number, h in enumerate(hashes):
-        one = body + checksum(body, layout.block_number(h))
-        alone = find_one(layout, one, h, num_units)[0].tolist()
-        assert alone == units[queries == number].tolist()
-        keys, _, damaged = unpack(
-            layout, np.frombuffer(one, np.uint8), np.array([0, len(one)]), layout.block_number(h), num_units
-        )
-        assert damaged or keys.tolist() == sorted(set(keys.tolist()))
-
-
 def test_implausible_metadata_is_named():
     """Make blocks with valid checksums and invalid content."""
     bits = (8, 0, 0, 8)  # one sub-bucket, entries of a byte of remainder and a byte of id

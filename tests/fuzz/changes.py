@@ -1,15 +1,16 @@
-"""Thrift structs and protobuf messages with other words in them: what to change, and what it was."""
+"""Thrift structs, protobuf messages and JSON documents with another word in them."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+import json
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
-from choices import Choices
+from fuzzing import Choices
 from support.oracle import oracle
 from support.oracle.oracle import BINARY, BOOL, CODES, LIST, SET, STRUCT, Struct, varint, zigzag
-from support.writers.orc_files import Field, fields_of, message_of
+from support.writers.orc_files import fields_of, message_of
 
 _NUMBERS = ("i16", "i32", "i64")
 
@@ -139,33 +140,19 @@ def _spell_value(kind: str, value: object, path: tuple[int, ...], out: bytearray
 # ------------------------------------------------------------------------------------------------------------ protobuf
 
 
-def changed_message(
-    message: bytes, choices: Choices, selects: Callable[[tuple[int, ...]], bool] | None = None
-) -> bytes:
-    """A message with another word in it, somewhere; `selects` says by field numbers which may be changed."""
-    return _changed(message, choices, selects, (), 0)
-
-
-def _changed(
-    message: bytes,
-    choices: Choices,
-    selects: Callable[[tuple[int, ...]], bool] | None,
-    path: tuple[int, ...],
-    depth: int,
-) -> bytes:
+def changed_message(message: bytes, choices: Choices, depth: int = 0) -> bytes:
+    """A message with another word in it, somewhere."""
     try:
         fields = fields_of(message)
     except IndexError:
         return message
-    positions = [at for at, field in enumerate(fields) if selects is None or selects((*path, field[0]))]
-    if not positions:
+    if not fields:
         return message
-    at = choices.pick(positions)
+    at = choices.below(len(fields))
     number, wire, value = fields[at]
-    here = (*path, number)
     how = choices.below(16)
     if wire == 2 and how < 9 and depth < 6 and value:
-        inner = _changed(bytes(value), choices, selects, here, depth + 1)
+        inner = changed_message(bytes(value), choices, depth + 1)
         if inner != value:
             fields[at] = number, wire, inner
             return message_of(fields)
@@ -191,4 +178,57 @@ def _changed(
     return message_of(fields)
 
 
-__all__ = ["Field", "Node", "Spelled", "changed_message"]
+# ---------------------------------------------------------------------------------------------------------------- JSON
+
+
+def changed_json(document: Any, choices: Choices) -> bytes:
+    """A document with another value somewhere, as text; keys may be missing."""
+    mark = "\x01odd"
+    path = choices.pick([*_paths(document, ())])
+    is_dropped = choices.below(8) >= 6
+    new = "null" if is_dropped else _odd_json(choices)
+    text = json.dumps(_with(document, path, mark, is_dropped)).replace(json.dumps(mark), new)
+    return text.encode("utf-8", "surrogatepass")
+
+
+def _odd_json(choices: Choices) -> str:
+    makers: tuple[Callable[[], Any], ...] = (
+        choices.odd_number,
+        choices.odd_number,
+        lambda: None,
+        lambda: 1e308,
+        lambda: 0.5,
+        lambda: True,
+        lambda: "",
+        lambda: choices.take(choices.below(9)).decode("latin-1"),
+        list,
+        dict,
+        lambda: [choices.odd_number(), choices.odd_number()],
+        lambda: {"a": 1},
+        lambda: 10 ** choices.below(300),
+        lambda: "../" + "x" * choices.below(8),
+        lambda: choices.pick((3, 50, 100_000)),
+        lambda: "\ud800",
+    )
+    how = choices.below(len(makers))
+    value = makers[how]()
+    return "[" * value + "]" * value if how == 14 else json.dumps(value)
+
+
+def _paths(value: Any, path: tuple[Any, ...]) -> Iterator[tuple[Any, ...]]:
+    if path:
+        yield path
+    if isinstance(value, dict | list):
+        for key in value if isinstance(value, dict) else range(len(value)):
+            yield from _paths(value[key], (*path, key))
+
+
+def _with(value: Any, path: tuple[Any, ...], new: Any, is_dropped: bool) -> Any:
+    if not path:
+        return new
+    copy = value.copy()
+    if len(path) == 1 and is_dropped:
+        del copy[path[0]]
+    else:
+        copy[path[0]] = _with(value[path[0]], path[1:], new, is_dropped)
+    return copy
