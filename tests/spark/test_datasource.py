@@ -67,7 +67,7 @@ def check_against_spark(load: Any, rows: Any, without_filters: Any) -> Callable[
         ("ts = TIMESTAMP '9999-12-31 23:59:59.999999'", 2),
         ("ntz = TIMESTAMP_NTZ '2020-09-13 12:26:43.703701'", 1),
         ("p = '02' AND i8 = 0", 10),
-        ("p IS NULL AND day = '1990-03-01' OR p IS NULL AND id = 4", 2),
+        ("p IS NULL AND day = '1990-03-01' OR p IS NULL AND id = 4", 1),
         ("d = DATE '2020-01-01' AND NOT i16 <> 10", 1),
         ("st.b.c = 'n77'", 1),
         ("bin = X'623737'", 1),
