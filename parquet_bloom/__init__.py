@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from . import errors, types
 from .util.lazy import make_lazy
 
 if TYPE_CHECKING:

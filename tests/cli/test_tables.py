@@ -366,7 +366,7 @@ REFUSED = [
     ("embed lake --column by --commit", r"column 'by': "),
     ("embed lake --column user --commit --set-property", r"--set-property is for Iceberg"),
     ("embed lake --column user --commit --where 'user = 1'", r"'user' is not one"),
-    ("embed lake --column user --commit --where 'by =='", r"by ==: not understood"),
+    ("embed lake --column user --commit --where 'by =='", r"by ==: a column or literal is missing at the end"),
     ("find lake --where user=1 --snapshot 3", r"--snapshot is for Iceberg tables.* chosen by --version"),
     ("find lake --where user=1 --ref main", r"--ref is for Iceberg tables"),
     ("find lake --where user=1 --version 1 --as-of 2026-01-01", r"--version and --as-of exclude each other"),

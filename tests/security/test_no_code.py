@@ -147,8 +147,8 @@ def test_pickles_are_loaded_in_four_functions_only() -> None:
                 loads.append((path.name, ast.unparse(node.args[0])))
     assert loads == [
         ("file_tasks.py", "packed"),
-        ("index_job.py", "self.packed[task]"),
         ("index_job.py", "bytes(row['data'])"),
+        ("index_job.py", "self.packed[task]"),
         ("run_files.py", "result"),
     ]
 

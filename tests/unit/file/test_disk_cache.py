@@ -25,13 +25,13 @@ from support.servers.counted import CountedFileSystem
 
 import parquet_bloom
 from parquet_bloom import DiskMetadataCache
-from parquet_bloom.file import disk_cache, metadata_cache
-from parquet_bloom.file.disk_cache import RecordStore
+from parquet_bloom.file import metadata_cache
 from parquet_bloom.scan.plan import file_level as planned_files
 from parquet_bloom.scan.plan import statistics_level
-from parquet_bloom.storage import DATED, RemoteIdentity
+from parquet_bloom.storage import DATED, RemoteIdentity, sqlite_store
 from parquet_bloom.storage.local import system_calls
 from parquet_bloom.storage.local.system_calls import keeps_change_times
+from parquet_bloom.storage.sqlite_store import RecordStore
 from parquet_bloom.types import PruneReport
 
 FILES, GROUPS, ROWS = 12, 4, 400
@@ -474,7 +474,7 @@ def test_a_folder_that_can_only_be_read(lake: Path, tmp_path: Path) -> None:
 
 def test_least_recently_used_entries_are_dropped(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     hour = 1000
-    monkeypatch.setattr(disk_cache, "_hour", lambda: hour)
+    monkeypatch.setattr(sqlite_store, "_hour", lambda: hour)
     store = RecordStore(str(folder), "x", 1_000_000)
     for number in range(80):
         store.put([(number, bytes([number]) * 10_000)])
