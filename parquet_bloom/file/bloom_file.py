@@ -212,7 +212,7 @@ class BloomFile:
         return ChunkFilter(self, row_group, leaf, record) if self.has_filter(record) else None
 
     def has_filter(self, record: np.void) -> bool:
-        """Return whether the footer points to a filter, given a column chunk's record; False also where it is encrypted."""
+        """Return whether the footer points to a filter, given a chunk's record; False also where that is encrypted."""
         return bool(record["filter_offset"] != -1 or record["filter_fields"] > 0)
 
     def chunks(

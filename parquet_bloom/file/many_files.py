@@ -201,8 +201,8 @@ def process_paths(
     """
     filesystem, threads, progress, on_error = options.filesystem, options.threads, options.progress, options.on_error
     given = paths if isinstance(paths, str | bytes | os.PathLike) else as_path_list(paths)
+    files, is_one = _find_files(given, filesystem, refuse)  # which refuses what is no path
     name = _describe(given)
-    files, is_one = _find_files(given, filesystem, refuse)
     if not is_one and output is not None:
         found = f"these are {count(len(files), 'file')}" if len(files) != 1 else "a folder, pattern or list is given"
         raise ParquetBloomError(f"output= is the new file of a single file, but {found}", path=name)
