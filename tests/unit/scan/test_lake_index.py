@@ -21,7 +21,6 @@ import parquet_bloom
 from parquet_bloom.errors import BrokenIndexError, ParquetBloomError, StorageError, UnknownColumnError
 from parquet_bloom.lake.lake_index import LakeIndex
 from parquet_bloom.scan.model.scan_plan import FilePlan, RowGroupPlan
-from parquet_bloom.scan.plan.plan_scan import plan_scan
 from parquet_bloom.scan.plan_document import row_group_state
 from parquet_bloom.scan.row_reader import RowReader
 from parquet_bloom.types import PruneReport
@@ -545,7 +544,6 @@ def test_commands_take_an_index_in_place_of_paths(tmp_path: Path, lake: dict[str
         assert run(command, tmp_path / "lake", "--index", tmp_path / "nowhere", "--where", where).exit_code == 2
 
 
-def test_entries_without_an_index_are_judged_as_before(tmp_path: Path, lake: dict[str, list[int]]) -> None:
+def test_no_index_rules_out_and_doubts_nothing(tmp_path: Path, lake: dict[str, list[int]]) -> None:
     plain = parquet_bloom.prune(tmp_path / "lake", "id = 5")
     assert (plain.unopened_by, plain.index_doubts) == ({}, [])
-    assert plan_scan.__kwdefaults__["index"] is None
