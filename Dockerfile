@@ -1,4 +1,4 @@
-# The command line and the service. CONTRIBUTING.md has examples.
+# The command line and the service. docs/maintaining.md has examples.
 ARG PYTHON=3.13
 
 FROM python:${PYTHON}-slim-bookworm AS build

@@ -3,8 +3,8 @@
 Switches, read from the environment (set to anything but 0):
     PARQUET_BLOOM_DEBUG     no optimisation, debug symbols, C assertions, bounds checks even where a module has none
     PARQUET_BLOOM_SANITIZE  AddressSanitizer and UndefinedBehaviorSanitizer, or a comma-separated list of sanitizers;
-                            `fuzzer` (clang only) adds the coverage that libFuzzer needs. See CONTRIBUTING.md for how
-                            to run the result
+                            `fuzzer` (clang only) adds the coverage that libFuzzer needs. See docs/maintaining.md
+                            for how to run the result
     PARQUET_BLOOM_COVERAGE  line tracing, so that coverage's Cython plugin sees the compiled modules
 """
 
@@ -32,11 +32,10 @@ INCLUDE = Path(PACKAGE, "core", "include")
 # flags are those of gcc and clang.
 KERNELS = {
     "x86_64": {
-        "sse41": ["-msse4.1", "-DPB_SIMD=PB_SSE41"],
         "avx2": ["-mavx2", "-DPB_SIMD=PB_AVX2"],
         "avx512": ["-mavx512f", "-mavx512dq", "-mavx512vl", "-mavx512bw", "-mbmi2", "-DPB_SIMD=PB_AVX512"],
     },
-    "aarch64": {"neon": ["-DPB_SIMD=PB_NEON"], "neon_hash": ["-DPB_SIMD=PB_NEON_HASH"]},
+    "aarch64": {"neon": ["-DPB_SIMD=PB_NEON"]},
 }
 KERNELS |= {"amd64": KERNELS["x86_64"], "arm64": KERNELS["aarch64"]}
 WINDOWS = sys.platform == "win32"

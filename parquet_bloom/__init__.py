@@ -11,15 +11,15 @@ if TYPE_CHECKING:
     from .core.bloom.sizing import fpp_for, size_for
     from .file.bloom_file import open
     from .file.disk_cache import DiskMetadataCache
+    from .file.drop_filters import drop
+    from .file.embed_filters import embed
     from .file.metadata_cache import MetadataCache
     from .file.probe_file import probe
-    from .file.write.drop_filters import drop
-    from .file.write.embed_filters import embed
-    from .file.write.write_table import write_table
+    from .file.write_table import write_table
     from .filter import SplitBlockBloomFilter
     from .lake.lake_index import LakeIndex
-    from .scan.engines.dataset import dataset, semi_join
-    from .scan.engines.polars_frame import scan_polars
+    from .scan.dataset import dataset, semi_join
+    from .scan.polars_frame import scan_polars
     from .scan.scan_functions import prune, read_table
     from .scan.survey_files import advise, verify
     from .tables.delta.delta_table import delta
@@ -61,10 +61,10 @@ _HOMES = {
     "MetadataCache": ".file.metadata_cache",
     "SplitBlockBloomFilter": ".filter",
     "advise": ".scan.survey_files",
-    "dataset": ".scan.engines.dataset",
+    "dataset": ".scan.dataset",
     "delta": ".tables.delta.delta_table",
-    "drop": ".file.write.drop_filters",
-    "embed": ".file.write.embed_filters",
+    "drop": ".file.drop_filters",
+    "embed": ".file.embed_filters",
     "embed_table": ".tables.embed.embed_table",
     "fpp_for": ".core.bloom.sizing",
     "iceberg": ".tables.iceberg.iceberg_table",
@@ -72,11 +72,11 @@ _HOMES = {
     "probe": ".file.probe_file",
     "prune": ".scan.scan_functions",
     "read_table": ".scan.scan_functions",
-    "scan_polars": ".scan.engines.polars_frame",
-    "semi_join": ".scan.engines.dataset",
+    "scan_polars": ".scan.polars_frame",
+    "semi_join": ".scan.dataset",
     "size_for": ".core.bloom.sizing",
     "verify": ".scan.survey_files",
-    "write_table": ".file.write.write_table",
+    "write_table": ".file.write_table",
 }
 
 if not TYPE_CHECKING:  # to type checkers a module with __getattr__ has every name

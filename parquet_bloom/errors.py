@@ -93,11 +93,11 @@ class ParquetBloomError(Exception):
         # DataFusion shows errors in this form. A secret may have been remembered since.
         return redacted(f"{type(self).__name__}({str(self)!r})")
 
-    def __reduce__(self) -> tuple[Any, ...]:
+    def __reduce__(self) -> tuple[object, ...]:
         # BaseException would call the class with `args` only, and OSError with other arguments.
         return _restore, (type(self), self.problem, self._fields()), self.__dict__
 
-    def _fields(self) -> dict[str, Any]:
+    def _fields(self) -> dict[str, object]:
         return {"path": self.path, "row_group": self.row_group, "column": self.column}
 
 
@@ -188,7 +188,7 @@ class StorageError(ParquetBloomError, OSError):
         )  # libraries include multi-line responses of servers
         return cls(f"{action}: {one_line}", path=path, errno=number)
 
-    def _fields(self) -> dict[str, Any]:
+    def _fields(self) -> dict[str, object]:
         return {**super()._fields(), "errno": self.errno}
 
 
@@ -205,7 +205,7 @@ class FilesFailedError(ParquetBloomError):
         self,
         errors: Mapping[str, ParquetBloomError] | str,
         num_files: int = 0,
-        report: Any = None,
+        report: object = None,
         **context: Unpack[ErrorContext],
     ) -> None:
         self.errors: dict[str, ParquetBloomError] = {} if isinstance(errors, str) else dict(errors)

@@ -217,7 +217,7 @@ class SplitBlockBloomFilter(sbbf.Bitset):
 
     # ------------------------------------------------------------------------------------------------ keys
 
-    def insert(self, values: Any, type: pa.DataType | None = None, threads: int | None = 1) -> None:
+    def insert(self, values: object, type: pa.DataType | None = None, threads: int | None = 1) -> None:
         """Insert values; nulls are left out.
 
         Parameters
@@ -276,7 +276,7 @@ class SplitBlockBloomFilter(sbbf.Bitset):
                     if bitset is not self._bitset:
                         sbbf.merge(self._bitset, bitset)
 
-    def check(self, values: Any, type: pa.DataType | None = None, threads: int | None = 1) -> np.ndarray:
+    def check(self, values: object, type: pa.DataType | None = None, threads: int | None = 1) -> np.ndarray:
         """Probe values: return a bool array with one answer each, False only for a value that is certainly absent.
 
         Nulls and NaN answer True, since filters do not contain them. Zero is probed under both signs.
@@ -353,7 +353,7 @@ class SplitBlockBloomFilter(sbbf.Bitset):
     # The compiled class implements `value in filter` and calls this for values that it does not handle itself, and for
     # all values of drafts.
 
-    def _contains_slowly(self, value: Any) -> bool:
+    def _contains_slowly(self, value: object) -> bool:
         array_scalar = isinstance(value, _ARRAY_SCALARS) and not isinstance(value, str | bytes)
         literal = value.item() if array_scalar and isinstance(value, _NUMPY_NUMBERS) else value
         if self._column_type is not None and (not array_scalar or literal is not value):
@@ -423,7 +423,7 @@ class SplitBlockBloomFilter(sbbf.Bitset):
 
     __hash__ = None  # type: ignore[assignment]  # mutable
 
-    def __reduce__(self) -> tuple[Any, ...]:
+    def __reduce__(self) -> tuple[object, ...]:
         return _unpickle, (self.to_bytes(), self._column_type, self.readonly, self._variant)
 
     def __repr__(self) -> str:
@@ -432,7 +432,7 @@ class SplitBlockBloomFilter(sbbf.Bitset):
         return f"<SplitBlockBloomFilter{bound}: {self.num_bytes} bytes, fill {self.fill:.3f}, fpp {self.fpp:.2g}>"
 
 
-def _as_hashes(hashes: Any) -> np.ndarray:
+def _as_hashes(hashes: object) -> np.ndarray:
     """Check that hashes are uint64; NumPy would silently convert other numbers into unintended hashes."""
     array = np.asarray(hashes)
     if array.dtype != np.uint64 or array.ndim != 1:

@@ -168,7 +168,7 @@ _SECRET_HEADER = re.compile(r"auth|cookie|key|secret|token|signature|password|cr
 _ENVIRONMENT = re.compile(r"(AWS|AZURE|GOOGLE|GCS|S3|FSSPEC|HTTPS?_PROXY|ALL_PROXY|https?_proxy|all_proxy)")
 
 
-def remember(options: Mapping[str, Any] | None) -> None:
+def remember(options: Mapping[str, object] | None) -> None:
     """Remember the values of options whose names denote secrets, to hide them in all later text.
 
     Parameters
@@ -231,7 +231,7 @@ def _is_secret_parameter(name: str) -> bool:
     )
 
 
-def _iter_secrets(options: Mapping[Any, Any], headers: bool = False) -> Iterator[str]:
+def _iter_secrets(options: Mapping[str, object], headers: bool = False) -> Iterator[str]:
     for given, value in options.items():
         name = _text(given).lower().replace("-", "_")
         if isinstance(value, Mapping):
@@ -332,9 +332,9 @@ def shown_redacted(cls: type[T]) -> type[T]:
     return cls
 
 
-def _redact_result(method: Callable[[Any], str]) -> Callable[[Any], str]:
+def _redact_result(method: Callable[[object], str]) -> Callable[[object], str]:
     @functools.wraps(method)
-    def wrapper(self: Any) -> str:
+    def wrapper(self: object) -> str:
         return redacted(method(self))
 
     return wrapper
@@ -355,7 +355,7 @@ class LibraryError(Exception):
     def __str__(self) -> str:
         return f"{self.kind}: {self.args[0]}"
 
-    def __reduce__(self) -> tuple[Any, ...]:
+    def __reduce__(self) -> tuple[object, ...]:
         return type(self), (self.args[0], self.kind)
 
 
@@ -393,7 +393,7 @@ def _format(error: BaseException) -> str:
     """Return the text that a traceback shows of one exception."""
     try:
         text = str(error)
-    except Exception:
+    except Exception:  # an exception of some library that has no text must not hide the one that is being formatted
         text = ""
     return "\n".join([text, *map(str, getattr(error, "__notes__", ()))])
 
@@ -414,7 +414,7 @@ def _redact_text(error: BaseException) -> bool:
     return redacted(after) == after
 
 
-def _without_secrets_in(value: Any) -> Any:
+def _without_secrets_in(value: object) -> object:
     return without_secrets(value) if isinstance(value, BaseException) else redacted_in(value)
 
 

@@ -11,11 +11,11 @@ if TYPE_CHECKING:
     from .file.advice_report import AdviceReport
     from .file.bloom_file import BloomFile
     from .file.chunk_filter import ChunkFilter
+    from .file.drop_filters import DroppedFilter, DropReport
+    from .file.embed_filters import EmbeddedFilter, EmbedReport
     from .file.probe_file import Probed
     from .file.verdict import ColumnAdvice
     from .file.verify_file import ChunkVerdict, VerifyReport
-    from .file.write.drop_filters import DroppedFilter, DropReport
-    from .file.write.embed_filters import EmbeddedFilter, EmbedReport
     from .lake.index_reports import (
         Answers,
         AppendReport,
@@ -28,14 +28,15 @@ if TYPE_CHECKING:
     from .orc.orc_filters import OrcFilter
     from .orc.orc_reader import OrcFile
     from .predicate.reason import Reason
-    from .scan.engines.dataset import Dataset, Fragment
+    from .scan.dataset import Dataset, Fragment
     from .scan.model.scan_plan import FilePlan, RowGroupPlan
     from .scan.plan_report import PruneReport
     from .scan.scan import Scan
-    from .tables.embed.embed_report import EmbedTableReport, ExchangedFile, SkippedFile
-    from .tables.table_files import TableFiles
+    from .tables.embed.embed_table import EmbedTableReport, ExchangedFile
+    from .tables.embed.exchange_files import SkippedFile
+    from .tables.table_snapshot import TableFiles
+    from .zones.zone_builder import ZoneBuildReport
     from .zones.zone_index import ZoneIndex
-    from .zones.zone_reports import ZoneBuildReport
 
 __all__ = [
     "AdviceReport",
@@ -86,15 +87,15 @@ _HOMES = {
     "ChunkVerdict": ".file.verify_file",
     "ColumnAdvice": ".file.verdict",
     "CompactReport": ".lake.index_reports",
-    "Dataset": ".scan.engines.dataset",
-    "DropReport": ".file.write.drop_filters",
-    "DroppedFilter": ".file.write.drop_filters",
-    "EmbedReport": ".file.write.embed_filters",
-    "EmbedTableReport": ".tables.embed.embed_report",
-    "EmbeddedFilter": ".file.write.embed_filters",
-    "ExchangedFile": ".tables.embed.embed_report",
+    "Dataset": ".scan.dataset",
+    "DropReport": ".file.drop_filters",
+    "DroppedFilter": ".file.drop_filters",
+    "EmbedReport": ".file.embed_filters",
+    "EmbedTableReport": ".tables.embed.embed_table",
+    "EmbeddedFilter": ".file.embed_filters",
+    "ExchangedFile": ".tables.embed.embed_table",
     "FilePlan": ".scan.model.scan_plan",
-    "Fragment": ".scan.engines.dataset",
+    "Fragment": ".scan.dataset",
     "IndexSnapshot": ".lake.index_reports",
     "IndexStats": ".lake.index_reports",
     "OrcFile": ".orc.orc_reader",
@@ -104,11 +105,11 @@ _HOMES = {
     "Reason": ".predicate.reason",
     "RowGroupPlan": ".scan.model.scan_plan",
     "Scan": ".scan.scan",
-    "SkippedFile": ".tables.embed.embed_report",
-    "TableFiles": ".tables.table_files",
+    "SkippedFile": ".tables.embed.exchange_files",
+    "TableFiles": ".tables.table_snapshot",
     "Variant": ".core.bloom.variants",
     "VerifyReport": ".file.verify_file",
-    "ZoneBuildReport": ".zones.zone_reports",
+    "ZoneBuildReport": ".zones.zone_builder",
     "ZoneIndex": ".zones.zone_index",
 }
 

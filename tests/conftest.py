@@ -19,11 +19,12 @@ import pytest
 # Tests import `support` by that name.
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 
-from support import tiers
+from support.scale import PROFILES
 
 # How long an example takes says more of the machine than of the code.
-for tier, examples in (("default", 25), ("ci", 100), ("all", 1_000)):
-    hypothesis.settings.register_profile(tier, deadline=None, max_examples=examples)
+for profile, examples in PROFILES.items():
+    hypothesis.settings.register_profile(profile, deadline=None, max_examples=examples)
+hypothesis.settings.load_profile("default")
 
 # Spark asks the environment as soon as it is imported.
 os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
@@ -32,79 +33,29 @@ os.environ.setdefault("PYSPARK_DRIVER_PYTHON", sys.executable)
 
 PROJECT = Path(__file__).resolve().parent.parent
 
-
-# Folders whose tests only CI runs, but for those marked `smoke`.
+# Folders whose tests only CI runs, but for those marked `default`.
 CI_FOLDERS = ("compat", "concurrency", "conformance", "crash", "property", "security", "serve", "spark", "stores")
 
 
-def pytest_addoption(parser: pytest.Parser) -> None:
-    group = parser.getgroup("tiers")
-    group.addoption(
-        "--tier",
-        choices=tiers.TIERS,
-        help="how much to run; by default, of paths that are named, what CI runs",
-    )
-    group.addoption(
-        "--share", metavar="K/N", default="0/1", help="the part of the long campaigns that --tier ci runs, K from 0"
-    )
-    group.addoption("--report", metavar="FILE", type=Path, help="store there what `support.pieces.Report` does")
-
-
 def pytest_configure(config: pytest.Config) -> None:
-    """Make the tier known before any test module is imported, here and in the processes that tests start."""
-    named = config.args_source is pytest.Config.ArgsSource.ARGS
-    tier = config.getoption("--tier") or os.environ.get(tiers.TIER_VARIABLE) or ("ci" if named else "default")
-    share = config.getoption("--share")
-    tiers.TIER, tiers.SHARE = tier, tiers.parse_share(share)
-    os.environ[tiers.TIER_VARIABLE], os.environ[tiers.SHARE_VARIABLE] = tier, share
-    hypothesis.settings.load_profile(tier)
-    if (report := config.getoption("--report")) and not hasattr(config, "workerinput"):
-        from support import pieces
-
-        config.pluginmanager.register(pieces.Report(report))
+    """Choose the default tier, and of paths that are named CI's, unless there is a marker expression."""
+    if not config.option.markexpr:
+        named = config.args_source is pytest.Config.ArgsSource.ARGS
+        config.option.markexpr = "not long" if named else "not ci and not long"
     # A shell has commands in the background ignore interrupts, and all that they start would do so, too.
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN and threading.current_thread() is threading.main_thread():
         signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
-def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
-    """Do not even read files of which this tier runs nothing."""
-    if config.option.markexpr or tiers.TIER != "default" or collection_path.suffix != ".py":
-        return None
-    return True if folder_of(collection_path) in CI_FOLDERS and "smoke" not in collection_path.read_text() else None
-
-
 @pytest.hookimpl(tryfirst=True)
-def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Leave out what belongs to a higher tier, unless a marker expression chooses."""
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Mark the tests of `CI_FOLDERS`, and of a test of all engines Spark's cases."""
     for item in items:
-        if "spark" in item.fixturenames and "spark" not in item.nodeid:
+        has_spark, folder = "spark" in item.nodeid, item.path.relative_to(PROJECT / "tests").parts[0]
+        if "spark" in item.fixturenames and not has_spark:  # type: ignore[attr-defined]
             raise pytest.UsageError(f"{item.nodeid} uses `spark`, so its file or folder is named after it")
-    if config.option.markexpr or tiers.TIER == "all":
-        return
-    chosen: list[pytest.Item] = []
-    left_out: list[pytest.Item] = []
-    for item in items:
-        (chosen if is_in_tier(item) else left_out).append(item)
-    config.hook.pytest_deselected(items=left_out)
-    items[:] = chosen
-
-
-def folder_of(path: Path) -> str:
-    """Return the folder of `tests/` that a test file is in, or its own name where it is in none."""
-    return path.relative_to(PROJECT / "tests").parts[0]
-
-
-def is_in_tier(item: pytest.Item) -> bool:
-    """Say whether the default tier, or CI's, runs a test."""
-    if item.get_closest_marker("slow") or item.get_closest_marker("fuzz"):
-        return tiers.TIER == "ci" and tiers.SHARE != (0, 1) and tiers.in_share(item.nodeid)
-    if tiers.TIER == "ci":
-        return True
-    folder = folder_of(item.path)
-    if item.get_closest_marker("smoke"):
-        return folder == "spark" or "spark" not in item.nodeid  # of a test of all engines, Spark's cases are CI's
-    return folder not in CI_FOLDERS and item.get_closest_marker("ci") is None
+        if (has_spark and folder != "spark") if item.get_closest_marker("default") else folder in CI_FOLDERS:
+            item.add_marker("ci")
 
 
 @pytest.hookimpl(optionalhook=True)  # without xdist, as when wheels are tested, tests run one after the other

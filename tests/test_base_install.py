@@ -17,7 +17,7 @@ PROJECT = tomllib.loads((Path(__file__).parents[1] / "pyproject.toml").read_text
 
 # Modules of the distributions in the extras for users; others are named like their distribution.
 MODULES = {"pylance": "lance"}
-EXTRAS = ("delta", "iceberg", "lance", "objects", "orc", "s3", "serve", "spark")
+EXTRAS = ("delta", "dialects", "iceberg", "lance", "objects", "orc", "s3", "serve", "spark")
 BLOCKED = {
     MODULES.get(name, name)
     for extra in EXTRAS
@@ -78,7 +78,7 @@ def folder(tmp_path: Path) -> Path:
 
 def test_the_base_install_has_no_more_than_it_needs():
     required = {re.match(r"[\w-]+", text)[0] for text in PROJECT["dependencies"] if ";" not in text}
-    assert required == {"numpy", "pyarrow", "thrift", "sqlglot", "click", "rich", "pyroaring"}
+    assert required == {"numpy", "pyarrow", "thrift", "click", "rich", "pyroaring"}
     assert not required & BLOCKED
     assert {"obstore", "boto3", "deltalake", "pyiceberg", "pyspark", "pandas", "fastapi", "uvicorn", "lance"} <= BLOCKED
 
@@ -96,6 +96,7 @@ def test_all_commands_work_without_the_extras(folder):
         (("show", "s3://bucket/a.parquet"), "objects"),
         (("prune", "https://example.org/a.parquet", "--where", "id=5"), "objects"),
         (("find", "gs://bucket/lake/", "--where", "id=5"), "objects"),
+        (("prune", "lake", "--where", "id=5", "--dialect", "duckdb"), "dialects"),
         (("index", "serve", "ids.index"), "serve"),
     ],
 )

@@ -12,7 +12,6 @@ from collections.abc import Iterator
 from pathlib import Path, PurePosixPath
 
 import pytest
-from support.cases import each_case
 
 ROOT = Path(__file__).parents[1]
 PACKAGE = "parquet_bloom"
@@ -28,6 +27,7 @@ LAYERS = {
     "hashing": 2,
     "storage": 2,
     "filter": 3,
+    "page": 3,
     "predicate": 3,
     "file": 4,
     "orc": 5,
@@ -349,7 +349,7 @@ LAID_OUT = {f"{PACKAGE}/{unit}.py": "" for unit in LAYERS} | {
 }
 
 
-@each_case(
+@pytest.mark.parametrize(
     ("path", "source", "expected"),
     [
         ("core/a.py", "from parquet_bloom.hashing import b", "imports parquet_bloom.hashing.b"),

@@ -1,18 +1,17 @@
 #!/usr/bin/env bash
 # Builds the package under AddressSanitizer and UndefinedBehaviorSanitizer and fuzzes every target, or those named, for a time.
-# bash tools/fuzz.sh [--seconds 60 | --inputs N] [--blind] [TARGET...]
+# bash tools/fuzz.sh [--seconds 60 | --inputs N] [TARGET...]
 set -uo pipefail
 # shellcheck source-path=SCRIPTDIR source=setup.sh
 . "$(dirname "$0")/setup.sh"
 
-length=(--seconds 60)
-how=()
+length=-max_total_time=60
 targets=()
 while [ $# -gt 0 ]; do
     case $1 in
-        --seconds | --inputs) length=("$1" "${2:?how many?}"); shift ;;
-        --blind) how=(--blind) ;;
-        -*) fail "bash tools/fuzz.sh [--seconds S | --inputs N] [--blind] [TARGET...]" ;;
+        --seconds) length=-max_total_time=${2:?how many?}; shift ;;
+        --inputs) length=-atheris_runs=${2:?how many?}; shift ;;
+        -*) fail "bash tools/fuzz.sh [--seconds S | --inputs N] [TARGET...]" ;;
         *) targets+=("$1") ;;
     esac
     shift
@@ -20,9 +19,7 @@ done
 
 prepare fuzz clang
 sanitized=$root/build/sanitized
-if [ ${#targets[@]} -eq 0 ]; then
-    mapfile -t targets < <(find tests/fuzz/targets -name '*.py' ! -name '__init__.py' -exec basename {} .py \; | sort)
-fi
+[ ${#targets[@]} -gt 0 ] || mapfile -t targets < <("$python" tests/fuzz/campaign.py)
 
 # A copy of the sources, so that the modules in the project's folder stay what they are.
 # shellcheck disable=SC2329 # `quietly` calls it
@@ -37,8 +34,13 @@ quietly "build parquet_bloom under sanitizers" build_sanitized || fail "parquet_
 preload=$("$python" -c 'import atheris; print(atheris.path())')/asan_with_fuzzer.so
 status=0
 for target in "${targets[@]}"; do
+    # What libFuzzer collects is kept from one campaign to the next.
+    folder=$root/build/fuzz/$target
+    mkdir -p "$folder"
+    echo "$target"
     env LD_PRELOAD="$preload" PYTHONPATH="$sanitized" PYTHONMALLOC=malloc OPENBLAS_NUM_THREADS=1 \
         ASAN_OPTIONS=detect_leaks=0:allocator_may_return_null=1:max_allocation_size_mb=1024:handle_segv=1 \
-        "$python" tests/fuzz/campaign.py "$target" "${length[@]}" ${how[@]+"${how[@]}"} || status=1
+        "$python" tests/fuzz/campaign.py "$target" "$length" -timeout=25 -rss_limit_mb=3000 -malloc_limit_mb=1024 \
+        -artifact_prefix="$folder.finding-" "$folder" || status=1
 done
 exit "$status"

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Checks style, types, stubs, shell scripts, workflows and the Dockerfile; with --fix, mends first what can be mended.
+# Checks style, types, spelling, stubs, shell scripts, workflows and the Dockerfile; with --fix, mends first what can be mended.
 set -uo pipefail
 # shellcheck source-path=SCRIPTDIR source=setup.sh
 . "$(dirname "$0")/setup.sh"
@@ -23,9 +23,11 @@ names = {path.stem for path in Path("parquet_bloom/core/kernels").glob("*.pyx")}
 print(*(f"-e kernels.{name}$" for name in names))')
 # shellcheck disable=SC2086 # a word is an argument
 mapfile -t compiled < <(find parquet_bloom -name '*.pyx' | sort | sed 's/\.pyx$//; s|/|.|g' | grep -v -e '^$' $lacking)
+# .pre-commit-config.yaml runs these four as well, from the same environment.
 check "ruff check" "$bin/ruff" check --no-cache .
 check "ruff format" "$bin/ruff" format --no-cache --check --diff .
-check "mypy" "$python" -m mypy
+check "mypy" "$bin/mypy"
+check "typos" "$bin/typos"
 check "stubtest" "$python" -m mypy.stubtest --mypy-config-file pyproject.toml --concise --ignore-disjoint-bases \
     --allowlist tools/stubtest_allowlist.txt --ignore-unused-allowlist "${compiled[@]}"
 check "shellcheck" "$bin/shellcheck" --external-sources .ci/run tools/*.sh

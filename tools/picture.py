@@ -1,4 +1,6 @@
-"""Draw docs/prune.svg: what a predicate reads of a small lake. `python tools/picture.py [--page FILE]`.
+"""Draw docs/prune.png: what a predicate reads of a small lake. `python tools/picture.py [--page FILE]`.
+
+It is the page of `parquet-bloom prune --html --check` as Chromium shows it (on Debian: apt-get install chromium).
 
 The lake has forty files of an hour each with eight row groups, sorted by time, and filters on `user_id` except in two
 files. The predicate selects one user in all but the first hours.
@@ -7,6 +9,9 @@ files. The predicate selects one user in all but the first hours.
 from __future__ import annotations
 
 import argparse
+import os
+import shutil
+import subprocess
 import tempfile
 from pathlib import Path
 
@@ -15,10 +20,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 import parquet_bloom
-from parquet_bloom.scan.html.details import read_details
-from parquet_bloom.scan.html.document import render_document
 
-TARGET = Path(__file__).parents[1] / "docs" / "prune.svg"
+TARGET = Path(__file__).parents[1] / "docs" / "prune.png"
+WIDTH, HEIGHT = 1150, 1130
 FILES, GROUPS, ROWS = 40, 8, 4000
 FORGOTTEN = (27, 28)
 USERS = 400_000
@@ -48,20 +52,32 @@ def write_lake(folder: Path) -> None:
             parquet_bloom.write_table(table, path, {"user_id": 0.01}, row_group_size=ROWS, power_of_two=False)
 
 
+def take_picture(page: Path, target: Path) -> None:
+    """Let Chromium draw the top of a page."""
+    chromium = shutil.which("chromium") or shutil.which("google-chrome")
+    if chromium is None:
+        raise SystemExit("there is no Chromium; on Debian: apt-get install chromium")
+    options = ["--headless", "--no-sandbox", "--disable-gpu", "--hide-scrollbars", "--virtual-time-budget=3000"]
+    options += [f"--window-size={WIDTH},{HEIGHT}", f"--screenshot={target}"]
+    subprocess.run([chromium, *options, f"--user-data-dir={page.parent / 'profile'}", page.as_uri()], check=True)
+
+
 def main() -> None:
     """Draw the picture."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument("--page", help="also write the page of `parquet-bloom prune --html`")
+    parser.add_argument("--page", help="also keep the page")
     arguments = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
         lake = Path(folder, "lake")
         lake.mkdir()
         write_lake(lake)
-        report = parquet_bloom.prune(lake, WHERE)
-        TARGET.parent.mkdir(exist_ok=True)
-        TARGET.write_text(render_document(report, read_details(report, check=True)), "utf-8")
+        os.chdir(folder)  # so that the picture has no name of a folder of this machine
+        report = parquet_bloom.prune("lake", WHERE)
+        page = Path(folder, "page.html")
+        report.to_html(page, check=True, asked_fpp=0.01)
+        take_picture(page, TARGET)
         if arguments.page:
-            report.to_html(arguments.page, check=True, asked_fpp=0.01)
+            shutil.copy(page, arguments.page)
     print(f"{TARGET}: {TARGET.stat().st_size:,} bytes; {report}")
 
 

@@ -1,7 +1,7 @@
 # shellcheck shell=bash
 # Sourced by the scripts beside it. `prepare EXTRA [java] [jdk] [c++] [clang] [qemu]` brings up to date what they stand on: the machine's
-# packages, the project's own .venv with what pyproject.toml asks for under EXTRA, and the compiled modules, built from the sources
-# as they are now. Afterwards $python is the environment's interpreter, and the current folder the project's.
+# packages, the project's own .venv with what pyproject.toml asks for under EXTRA, in the versions of requirements.lock, and the
+# compiled modules, built from the sources as they are now. Afterwards $python is the environment's interpreter, and the current folder the project's.
 
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 venv=$root/.venv
@@ -100,7 +100,7 @@ prepare_environment() { # EXTRA
     home=$("$base" -c 'import sys; print(sys.version.replace("\n", ""), sys.base_prefix)') || exit 1
     home="$home $root"
     requirements=$("$base" tools/requirements.py "$1") || exit 1
-    wanted="$1 $(sha256sum <<<"$requirements")"
+    wanted="$1 $(cat - tools/requirements.lock <<<"$requirements" | sha256sum)"
     if [ "$(head -n 1 "$venv/complete" 2>/dev/null)" = "$home" ] && "$python" -c 'import pip' 2>/dev/null; then
         if grep -qxF "$wanted" "$venv/complete"; then return 0; fi
         others=$(sed 1d "$venv/complete" | grep -v "^$1 " || true)
@@ -115,7 +115,7 @@ prepare_environment() { # EXTRA
         quietly "python -m venv .venv" "$base" -m venv "$venv" || fail "cannot make .venv"
     fi
     mapfile -t requirements <<<"$requirements"
-    quietly "pip install into .venv ($1)" pip_install "${requirements[@]}" || fail "pip could not install the packages"
+    quietly "pip install into .venv ($1)" pip_install --constraint tools/requirements.lock "${requirements[@]}" || fail "pip could not install the packages"
     printf '%s\n' "$home" "$wanted" ${others:+"$others"} >"$venv/complete"
 }
 

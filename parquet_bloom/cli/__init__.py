@@ -135,14 +135,14 @@ def tool() -> None:
 
 
 def main(args: Sequence[str] | None = None) -> int:
-    """Run the command line with `args`, and return the exit code; without them run that of the process, and end it."""
+    """Run the command line with `args`, and return the exit code; without them that of the process, which then ends."""
     if args is None:
         prepare_process()
     before = _on_terminate(_terminated)
     try:
         code: int = tool.main(args, standalone_mode=False)
         if args is None:
-            end_process(code)
+            end_process()
         return code
     finally:
         if signal.getsignal(signal.SIGTERM) is _terminated:  # the service ignores further signals, to the very end

@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
-from dataclasses import dataclass
-from typing import Any, TypeVar
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, TypeVar
 
 from ..errors import ParquetBloomError
 from ..file.many_files import Progress, process_files
-from ..file.write.file_rewrite import RewriteReport
 from ..util.messages import count
 from .options.path_options import MatchedPaths, create_parent_folder, find_files, plan_outputs
+from .options.shared_options import RewriteTarget
 from .output.output import Output
 from .output.row_formats import Column
+
+if TYPE_CHECKING:
+    from ..file.drop_filters import DropReport
+    from ..file.embed_filters import EmbedReport
 
 R = TypeVar("R")
 
@@ -67,7 +71,6 @@ class RewriteCommand:
     bytes : key of the number of bytes by which a file grows or shrinks.
     grows : whether files grow.
     columns : columns of a dry run, which has a row per filter, after the file and its output.
-    make_row : makes such a row from a filter of a report.
     way_out : what the error of a table's folder says besides.
     """
 
@@ -76,25 +79,24 @@ class RewriteCommand:
     bytes: str
     grows: bool
     columns: tuple[Column, ...]
-    make_row: Callable[[Any], Mapping[str, Any]]
     way_out: str = ""
 
     def run(
         self,
         output: Output,
         paths: tuple[str, ...],
-        target: str | None,
-        dry_run: bool,
+        target: RewriteTarget,
         jobs: int,
-        work: Callable[[str, str | None, Progress], RewriteReport],
+        work: Callable[[str, str | None, Progress], EmbedReport | DropReport],
     ) -> int:
         """Call `work` with the path, output path and progress function of each file; return the exit code."""
         files = find_files(paths, output, way_out=self.way_out)
-        targets = plan_outputs(files, paths, target) if target is not None else {}
+        targets = plan_outputs(files, paths, target.target) if target.target is not None else {}
+        dry_run = target.dry_run
         totals: Counter[str] = Counter(dict.fromkeys(("files", "changed", "filters", "kept", self.bytes), 0))
         totals["dead_bytes"] = 0
 
-        def one(file: MatchedPaths, progress: Progress) -> RewriteReport:
+        def one(file: MatchedPaths, progress: Progress) -> EmbedReport | DropReport:
             file_target = targets.get(file.path)
             if file_target is not None and not dry_run:
                 create_parent_folder(file_target)
@@ -105,11 +107,10 @@ class RewriteCommand:
             rows.facts |= {"dry_run": dry_run, "totals": totals}
             with run_over_files(output, self.name, files, one, jobs) as reports:
                 for report in reports:
-                    row = self._row(report)
+                    row = report.to_dict() | {self.bytes: getattr(report, self.bytes)}
                     totals["files"] += 1
                     totals.update({key: row[key] for key in totals.keys() - {"files"}})
-                    for each in self._plan_rows(report) if dry_run else [row]:
-                        rows.add(each)
+                    rows.add_all((row | asdict(each) for each in report.filters) if dry_run else [row])
                     output.detail(f"{report} ({report.seconds:.3f} s)")
         output.summary(self._summary(totals, dry_run))
         return output.exit_code()
@@ -126,24 +127,6 @@ class RewriteCommand:
             Column("changed", "written"),
             Column("seconds", "seconds", right=True, text=lambda value: f"{value:.3f}"),
         )
-
-    def _row(self, report: RewriteReport) -> dict[str, Any]:
-        growth = report.new_size - report.old_size
-        return {
-            "file": report.path,
-            "output": report.output,
-            "filters": report.num_filters,
-            "kept": report.kept,
-            self.bytes: growth if self.grows else -growth,
-            "dead_bytes": report.dead_bytes,
-            "new_size": report.new_size,
-            "changed": report.changed,
-            "seconds": round(report.seconds, 6),
-        }
-
-    def _plan_rows(self, report: Any) -> Iterable[Mapping[str, Any]]:
-        for each in report.filters:
-            yield {"file": report.path, "output": report.output, **self.make_row(each)}
 
     def _summary(self, totals: Mapping[str, int], dry_run: bool) -> str:
         head = f"would {self.name}" if dry_run else self.done

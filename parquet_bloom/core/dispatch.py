@@ -1,7 +1,7 @@
 """Select the kernels for this processor, once, when this module is imported.
 
-`PARQUET_BLOOM_SIMD` forces a path: base; sse41, avx2 or avx512 on x86-64; neon or neon_hash on aarch64. A
-KernelError is raised if it is not supported.
+`PARQUET_BLOOM_SIMD` forces a path: base; avx2 or avx512 on x86-64; neon on aarch64. A KernelError is raised if it is
+not supported.
 """
 
 from __future__ import annotations

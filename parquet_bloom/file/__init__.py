@@ -7,9 +7,8 @@ from typing import TYPE_CHECKING
 from ..util.lazy import make_lazy
 
 if TYPE_CHECKING:
-    from .bloom_file import BloomFile
+    from .bloom_file import BloomFile, detect_variant
     from .chunk_filter import ChunkFilter
-    from .detect_variant import detect_variant
 
 __all__ = [
     "BloomFile",
@@ -21,7 +20,7 @@ __all__ = [
 _HOMES = {
     "BloomFile": ".bloom_file",
     "ChunkFilter": ".chunk_filter",
-    "detect_variant": ".detect_variant",
+    "detect_variant": ".bloom_file",
 }
 
 if not TYPE_CHECKING:  # to type checkers a module with __getattr__ has every name

@@ -4,17 +4,20 @@ from __future__ import annotations
 
 import os
 import shlex
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from decimal import Decimal
-from typing import Any
 
 from ..errors import LONGEST_PROBLEM, ParquetBloomError, UnknownColumnError, printable, shortened
+from ..page.cell_states import FILTER, RANGE, READ, STATES, UNKNOWN, CellState
+from ..page.report_page import CellMap, Report, ReportTable, describe_states, shorten, write_page
 from ..redaction import shown_redacted
-from ..util.messages import count
+from ..storage.paths import GivenPath
+from ..util.messages import count, count_of, format_bytes
 from .file_survey import FileSurvey, spread, survey
-from .verdict import MAYBE, YES, Advice, ColumnAdvice
-from .write.filter_builder import FilterOptions
+from .filter_builder import FilterOptions
+from .verdict import ENGINES, MAYBE, NO, YES, Advice, ColumnAdvice
 
 SAMPLE = 8
 """Row groups that are read by default, of all files together."""
@@ -25,6 +28,7 @@ DICTIONARIES = 8
 _LEAST_STRIDE = 1000  # the smallest that ORC's Java library accepts
 
 _SHOWN = 3  # unreadable files that a report lists
+_LONGEST_PATHS = 10_000  # characters of all paths on a page
 
 
 @shown_redacted
@@ -69,6 +73,17 @@ class AdviceReport:
     def worth(self, *verdicts: str) -> list[str]:
         """Return the columns that have one of these verdicts, by default "yes"."""
         return [advice.column for advice in self.columns if advice.verdict in (verdicts or (YES,))]
+
+    def to_dict(self) -> dict[str, object]:
+        """Return the figures, and the commands to run next, as JSON can hold them."""
+        totals = {"files": self.files, "row_groups": self.row_groups, "rows": self.rows}
+        return {
+            "fpp": self.fpp,
+            "totals": totals | {"num_bytes": self.num_bytes, "sampled_files": self.sampled},
+            "embed_command": self.command,
+            "sample_command": self.open_question,
+            "orc_options": self.orc_options,
+        }
 
     @property
     def command(self) -> str | None:
@@ -140,6 +155,42 @@ class AdviceReport:
             f"row_index_stride={self.orc_stride})",
         )
 
+    def to_html(self, output: str | os.PathLike[str] | None = None, *, filesystem: object | None = None) -> str:
+        """Render the advice as a self-contained page: what a lookup reads of each column, and the commands to run next.
+
+        Parameters
+        ----------
+        output : file to write the page to, replacing an existing one; None to write nothing.
+        filesystem : of `output`; None for local paths and URLs.
+
+        Raises
+        ------
+        ParquetBloomError
+            The page cannot be written.
+        """
+        columns = sorted(self.columns, key=lambda advice: (YES, MAYBE, NO).index(advice.verdict))
+        commands = {
+            "To embed what is advised": self.command,
+            "To know more": self.open_question,
+        } | dict(zip(("To write ORC files with what is advised, on Spark", "By pyarrow"), self.orc_calls, strict=False))
+        failures = [shorten(error) for _, error in self.failures[:_SHOWN]]
+        failures += [f"{len(self.failures) - _SHOWN:,} more"] if len(self.failures) > _SHOWN else []
+        report: Report = {
+            "title": "Columns that deserve filters",
+            "where": shorten(" ".join(self.paths), _LONGEST_PATHS),
+            "facts": [
+                ("columns worth a filter", f"{len(self.worth()):,}", f"of {len(columns):,}"),
+                ("files", f"{self.files:,}", f"values of {self.sampled:,} read"),
+                ("row groups", f"{self.row_groups:,}", f"{self.rows:,} rows"),
+                ("bytes", format_bytes(self.num_bytes), ""),
+            ],
+            "map": make_column_map(columns) if columns else None,
+            "notes": [f"Cannot be read: {'; '.join(failures)}."] if failures else [],
+            "commands": [(purpose, printable(command)) for purpose, command in commands.items() if command],
+            "tables": [make_column_table(columns, self.fpp, self.num_bytes)],
+        }
+        return write_page(report, output, filesystem)
+
     def _orc_columns(self) -> list[ColumnAdvice]:
         """Return the columns that rewritten ORC files should have filters of; none if rewriting is not worth it."""
         columns = [advice for advice in self.columns if advice.number is not None]
@@ -208,8 +259,8 @@ class SurveyTask:
 
     columns: frozenset[str] | None
     per_file: Mapping[str, int]
-    filesystem: Any = None
-    storage_options: Mapping[str, Any] | None = field(default=None, repr=False)
+    filesystem: object | None = None
+    storage_options: Mapping[str, object] | None = field(default=None, repr=False)
     look: Callable[..., FileSurvey] = survey
 
     def __call__(self, path: str) -> FileSurvey:
@@ -217,9 +268,18 @@ class SurveyTask:
 
 
 def make_survey_task(
-    files: Sequence[str], columns: Iterable[str] | None, sample: int, fpp: float, **storage: Any
+    files: Sequence[str],
+    columns: Iterable[str] | None,
+    sample: int,
+    fpp: float,
+    *,
+    filesystem: object | None = None,
+    storage_options: Mapping[str, object] | None = None,
+    look: Callable[..., FileSurvey] = survey,
 ) -> tuple[SurveyTask, FilterOptions]:
     """Check the parameters and make the task for surveying files; row groups to read are spread evenly over them.
+
+    For the other parameters see `SurveyTask`.
 
     Raises
     ------
@@ -237,11 +297,11 @@ def make_survey_task(
     if isinstance(columns, str):
         columns = [columns]
     names = None if columns is None else frozenset(columns)
-    return SurveyTask(names, per_file, **storage), FilterOptions(fpp)
+    return SurveyTask(names, per_file, filesystem, storage_options, look), FilterOptions(fpp)
 
 
 def make_report(
-    paths: Iterable[Any],
+    paths: Iterable[GivenPath],
     task: SurveyTask,
     fpp: float,
     results: Iterable[tuple[str, FileSurvey | None, str | None]],
@@ -279,3 +339,89 @@ def make_report(
         orc_stride=max(advice.strides, key=lambda one: (advice.strides[one], one), default=0),
         table=None if table is None else tuple(table),
     )
+
+
+_CELLS = 40  # of each column
+_MAX_COLUMNS = 200  # drawn; a canvas cannot be of any height, and the table has all
+
+
+def make_column_map(columns: Sequence[ColumnAdvice]) -> CellMap:
+    """Return the picture of columns: cells that stand for their row groups, divided by what becomes of these."""
+    drawn = columns[:_MAX_COLUMNS]
+    about = f"What a lookup of one value reads, with a filter. A cell is {100 / _CELLS:g} % of the row groups."
+    if len(drawn) < len(columns):
+        about += f" The first {count_of(len(drawn), len(columns), 'column')} are drawn."
+    strips = [_divide(advice) for advice in drawn]
+    counts = sum(strips, Counter[CellState]())
+    states = [state for state in STATES if state in counts]
+    kinds: list[tuple[int, str]] = []
+    kind_of: list[int] = []
+    for advice, strip in zip(drawn, strips, strict=True):
+        for state in filter(strip.__contains__, states):
+            kind_of += [len(kinds)] * strip[state]
+            kinds.append((states.index(state), _describe(advice)))
+    return {
+        "heading": "Columns",
+        "about": about,
+        "group": "column",
+        "cell": "cell",
+        "is_share": True,
+        "states": describe_states({state: counts[state] for state in states}),
+        "kinds": kinds,
+        "folders": [""],
+        "ending": "",
+        "groups": [(0, f"{shorten(advice.column)}: {advice.verdict}", _CELLS) for advice in drawn],
+        "kind_of": kind_of,
+        "rows": [],
+        "bytes": [],
+    }
+
+
+def _divide(advice: ColumnAdvice) -> Counter[CellState]:
+    """Divide a column's cells; what is read has one at least."""
+    by_range = round((1 - advice.in_range) * _CELLS)
+    if advice.skipped_present is None:
+        rest = READ if advice.barred else UNKNOWN
+        return Counter({rest: max(1, _CELLS - by_range), RANGE: min(by_range, _CELLS - 1)})
+    read = max(1, round((1 - advice.skipped_present) * _CELLS))
+    by_range = min(by_range, _CELLS - read)
+    return Counter({READ: read, FILTER: _CELLS - read - by_range, RANGE: by_range})
+
+
+def _describe(advice: ColumnAdvice) -> str:
+    read = "unknown" if advice.skipped_present is None else _percent(1 - advice.skipped_present)
+    lines = [
+        f"a filter: {advice.verdict}; {shorten(advice.reason, 400)}",
+        f"a lookup reads of the row groups: {read} with a filter, {_percent(advice.in_range)} by min and max alone",
+    ]
+    if advice.filtered:
+        lines.append(f"{count_of(advice.filtered, advice.row_groups, 'row group')} have a filter")
+    return "\n".join(lines)
+
+
+def make_column_table(columns: Sequence[ColumnAdvice], fpp: float, num_bytes: int) -> ReportTable:
+    """Return the figures of columns; filters are of that fpp, and their sizes shares of `num_bytes`."""
+    heads = ["column", "filter?", "type", "distinct", "min and max leave", "a filter skips", "filters take", "of files"]
+    rows = [
+        [
+            shorten(advice.column),
+            advice.verdict,
+            advice.type,
+            _percent(advice.distinct),
+            _percent(advice.in_range),
+            _percent(advice.skipped_present),
+            format_bytes(advice.sizes[fpp]) if fpp in advice.sizes else "",
+            _percent(advice.share(fpp, num_bytes)),
+            "all" if len(advice.engines) == len(ENGINES) else ", ".join(advice.engines),
+            shorten(advice.reason, 400),
+        ]
+        for advice in columns
+    ]
+    about = f"Filters are of fpp {fpp:g}. “Skips” is the share of the row groups, for a value that occurs."
+    numbers = [3, 4, 5, 6, 7]
+    heads += ["asked by", "why"]
+    return {"heading": "Figures", "about": about, "heads": heads, "rows": rows, "numbers": numbers, "curves": []}
+
+
+def _percent(value: float | None) -> str:
+    return "?" if value is None else f"{value:.1%}"

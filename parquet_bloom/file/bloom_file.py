@@ -7,7 +7,7 @@ from collections.abc import Hashable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from functools import cached_property
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
@@ -19,15 +19,20 @@ from ..metadata.filter_header import MAX_HEADER_BYTES, FilterHeader, read_any, r
 from ..metadata.footer import TAIL_BYTES, Footer, SchemaLeaf, find_footer
 from ..redaction import redacted
 from ..storage import RemoteIdentity, Source, entry_for_identity, open_source, resolve_filesystem
+from ..storage.paths import GivenPath
+from ..util.lazy import late_module
 from ..util.messages import count
 from .chunk_filter import ChunkFilter
+from .column_reader import ColumnReader
 from .file_columns import find_leaf, type_of
 from .metadata_cache import CachedFooter, MetadataCache, distinct
 
 if TYPE_CHECKING:
     from typing import Self
 
-    from .column_reader import ColumnReader
+    from . import drafts
+else:
+    drafts = late_module("parquet_bloom.file.drafts")
 
 
 def read_footer(source: Source) -> Footer:
@@ -207,7 +212,7 @@ class BloomFile:
         return ChunkFilter(self, row_group, leaf, record) if self.has_filter(record) else None
 
     def has_filter(self, record: np.void) -> bool:
-        """Return whether the footer points to a filter, given the column chunk's record."""
+        """Return whether the footer points to a filter, given a chunk's record; False also where that is encrypted."""
         return bool(record["filter_offset"] != -1 or record["filter_fields"] > 0)
 
     def chunks(
@@ -255,14 +260,10 @@ class BloomFile:
         """Lengths of the column chunks' pages, where the footer's are wrong, as some drafts' writers left them."""
         if not self.is_draft:
             return None
-        from .drafts import page_sizes
-
-        return page_sizes(self.footer, self._ends_by_header)
+        return drafts.page_sizes(self.footer, self._ends_by_header)
 
     def column_reader(self, leaf: SchemaLeaf) -> ColumnReader:
         """Return a reader of a column's stored values."""
-        from .column_reader import ColumnReader
-
         return ColumnReader(self.source, self.footer, leaf, self._page_sizes)
 
     @cached_property
@@ -359,7 +360,7 @@ class BloomFile:
         self._prepared |= prepared
 
     def _find_owner(self, number: int) -> tuple[int, str]:
-        record: Any = self.footer.chunks[number]
+        record: np.void = self.footer.chunks[number]
         column = int(record["column"])
         return int(record["row_group"]), self.leaves[column].name if column < len(self.leaves) else f"#{column}"
 
@@ -376,10 +377,10 @@ def parse_variant(variant: Variant | str | None) -> Variant | Literal["detect"]:
 
 
 def open(
-    path: Any,
-    filesystem: Any = None,
+    path: GivenPath,
+    filesystem: object | None = None,
     *,
-    storage_options: Mapping[str, Any] | None = None,
+    storage_options: Mapping[str, object] | None = None,
     cache: MetadataCache | None = None,
     variant: Variant | str | None = None,
 ) -> BloomFile:
@@ -418,7 +419,7 @@ def open(
         raise
 
 
-def open_version(path: str, filesystem: Any, cache: MetadataCache | None, identity: Hashable) -> BloomFile:
+def open_version(path: str, filesystem: object | None, cache: MetadataCache | None, identity: Hashable) -> BloomFile:
     """Reopen a file, on object stores without a request that checks that it is the same version.
 
     There, reading another version raises ConcurrentChangeError; elsewhere compare `source.identity`.
@@ -429,3 +430,36 @@ def open_version(path: str, filesystem: Any, cache: MetadataCache | None, identi
     except BaseException:
         source.close()
         raise
+
+
+def detect_variant(
+    file: BloomFile, columns: Iterable[str] | None = None, row_groups: Iterable[int] | None = None
+) -> Variant | None:
+    """Return the one variant that all filters of a file (of some columns, some row groups) can have.
+
+    Each variant that the filters' headers allow is tried on the first 1,024 distinct values of each column chunk.
+    Returns None unless there is exactly one variant under which no filter denies a value, or if chance can explain the
+    result, because values are few or nearly all bits are set.
+
+    Parameters
+    ----------
+    file : an open file, under any variant.
+    columns : dotted paths; None for all.
+    row_groups : ordinals; None for all.
+
+    Raises
+    ------
+    ParquetBloomError
+        A filter or a column cannot be read.
+
+    Examples
+    --------
+    >>> with parquet_bloom.open("old.parquet") as file:  # doctest: +SKIP
+    ...     print(detect_variant(file))
+    murmur3+mask+raw
+    """
+    trials = [
+        chunk.trial() for chunk in file.with_variant("detect").chunks(row_groups, columns) if chunk.column_type.hashable
+    ]
+    trial = drafts.Trial.together(trials) if trials else None
+    return trial.fitting[0] if trial and not trial.problem else None

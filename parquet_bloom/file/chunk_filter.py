@@ -17,11 +17,14 @@ from ..hashing.column_type import ColumnType
 from ..metadata.filter_header import FilterHeader
 from ..metadata.footer import MAGIC, Footer, SchemaLeaf
 from ..storage import Source
+from ..util.lazy import late_module
+from .column_reader import ColumnReader
 from .file_columns import type_of
 
 if TYPE_CHECKING:
-    from .column_reader import ColumnReader
-    from .drafts import Trial
+    from . import drafts
+else:
+    drafts = late_module("parquet_bloom.file.drafts")
 
 
 class FilterFile(Protocol):
@@ -182,31 +185,29 @@ class ChunkFilter:
             return error.problem
         return (self._empty_problem if empty else None) or self.variant_problem
 
-    def trial(self) -> Trial:
+    def trial(self) -> drafts.Trial:
         """Try the variants that the header allows on values of the column chunk; reads the filter and some pages.
 
         Raises
         ------
         BrokenFilterError, UnreadableColumnError
         """
-        from .drafts import Trial, read_some_hashes
-
         bitset = self._bitset
-        values = read_some_hashes(self.file.column_reader(self.leaf), self.row_group)
-        return Trial.of(self.header, bitset, values)
+        values = drafts.read_some_hashes(self.file.column_reader(self.leaf), self.row_group)
+        return drafts.Trial.of(self.header, bitset, values)
 
     @cached_property
     def _detected(self) -> Variant | str:
         """The variant determined from the column's values, or why it cannot be determined."""
-        from .drafts import candidates
-
         if self.header_problem:
             return self.header_problem
         if not self.column_type.hashable:
             return f"its variant cannot be said: it is over {self.column_type}"
         try:
             if self._empty and not self._empty_problem:
-                return candidates(self.header)[0]  # nothing was inserted: every variant denies everything, correctly
+                return drafts.candidates(self.header)[
+                    0
+                ]  # nothing was inserted: every variant denies everything, correctly
             trial = self.trial()
         except ParquetBloomError as error:
             return f"its variant cannot be said: {error.problem}"

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 from functools import lru_cache
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -168,7 +167,7 @@ def count_values(file: BloomFile, row_group: int, leaf: SchemaLeaf) -> int:
     return num_values
 
 
-def hash_distinct(values: Any) -> tuple[ColumnType, NDArray[np.uint64]]:
+def hash_distinct(values: object) -> tuple[ColumnType, NDArray[np.uint64]]:
     """Return the type as which pyarrow's writer would store values, and their distinct hashes; see `distinct_hashes`.
 
     Parameters

@@ -44,6 +44,7 @@ from ..predicate.pruning_statistics import (
     split_cut,
 )
 from ..predicate.reason import UNDECIDED, Reason, make_ignored
+from ..util.arrow_values import AnyArray
 from .file_columns import find_leaves, holds_elements, type_of
 
 if TYPE_CHECKING:
@@ -611,7 +612,7 @@ def may_be_cut_decimals(column_type: ColumnType) -> bool:
     return is_text and decimal_length(column_type.precision or 0) > SHORTEST_CUT
 
 
-def _believe(column: FileColumn, stored: Any, num_values: NDArray[np.int64]) -> NDArray[np.bool_]:
+def _believe(column: FileColumn, stored: NDArray[np.void], num_values: NDArray[np.int64]) -> NDArray[np.bool_]:
     """Return which null counts are believed, and take out the bounds that are not, as `Footer.statistics` does."""
     null_count, has_null_count = stored["null_count"], stored["has_null_count"] != 0
     bounded = np.any(stored["start"] >= 0, axis=1)
@@ -636,8 +637,8 @@ def _believe(column: FileColumn, stored: Any, num_values: NDArray[np.int64]) -> 
 
 
 def _decode_bounds(
-    column: FileColumn, data: Sequence[bytes], which: NDArray[np.intp], stored: Any
-) -> tuple[NDArray[Any], NDArray[np.bool_], NDArray[Any], NDArray[np.bool_], NDArray[np.bool_] | None]:
+    column: FileColumn, data: Sequence[bytes], which: NDArray[np.intp], stored: NDArray[np.void]
+) -> tuple[AnyArray, NDArray[np.bool_], AnyArray, NDArray[np.bool_], NDArray[np.bool_] | None]:
     """Decode bounds as `decode_bounds` does; `data` are the bytes of the footers.
 
     Returns
@@ -686,8 +687,8 @@ def _decode_bounds(
 
 
 def _decode_numbers(
-    stored: Any, at: NDArray[np.intp], column_type: ColumnType
-) -> tuple[NDArray[Any], NDArray[np.bool_]]:
+    stored: NDArray[np.void], at: NDArray[np.intp], column_type: ColumnType
+) -> tuple[AnyArray, NDArray[np.bool_]]:
     rows, width = np.arange(len(stored)), _NUMBERS[column_type.physical]
     known = (stored["start"][rows, at] >= 0) & (stored["length"][rows, at] == width)
     numbers = np.where(known, stored["number"][rows, at], 0).astype(np.uint64)
@@ -704,7 +705,11 @@ def _decode_numbers(
 
 
 def _decode_each(
-    data: Sequence[bytes], which: NDArray[np.intp], stored: Any, at: NDArray[np.intp], column_type: ColumnType
+    data: Sequence[bytes],
+    which: NDArray[np.intp],
+    stored: NDArray[np.void],
+    at: NDArray[np.intp],
+    column_type: ColumnType,
 ) -> list[Domain | None]:
     rows = np.arange(len(stored))
     starts, lengths = stored["start"][rows, at].tolist(), stored["length"][rows, at].tolist()

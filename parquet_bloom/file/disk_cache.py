@@ -6,7 +6,7 @@ import os
 import struct
 from collections.abc import Hashable, Sequence
 from contextlib import AbstractContextManager
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from ..core.hash.xxh64 import hash_one
 from ..errors import ParquetBloomError
@@ -73,7 +73,7 @@ class DiskMetadataCache(MetadataCache, AbstractContextManager["DiskMetadataCache
     def __repr__(self) -> str:
         return redacted(f"<DiskMetadataCache {self.path!r}: {len(self):,} footers in memory>")
 
-    def __reduce__(self) -> tuple[Any, ...]:
+    def __reduce__(self) -> tuple[object, ...]:
         return _unpickle, (type(self), self.path, self.disk_bytes, self.max_bytes)
 
     def find(self, path: str, identity: Hashable) -> CachedFooter | None:

@@ -111,6 +111,24 @@ def find_leaf(leaves: Sequence[AnyLeaf], name: str, path: str | None = None) -> 
     raise UnknownColumnError(f"several columns match the name: {choices}", path=path, column=name)
 
 
+def find_sole_leaf(leaves: Sequence[AnyLeaf], name: str, path: str | None = None) -> AnyLeaf:
+    """Return the one leaf of a name that no other column has in another case: queries that ignore case may mean that.
+
+    Raises
+    ------
+    UnknownColumnError
+        There is none, or more than one.
+    """
+    found = find_leaves(leaves, name)
+    if len(found) != 1:
+        problem = "no such column" if not found else f"the name matches {len(found)} columns"
+        raise UnknownColumnError(problem, path=path, column=name)
+    start = f"{name}.".lower()
+    if any(f"{other.name}.".lower().startswith(start) for other in leaves if other is not found[0]):
+        raise UnknownColumnError("other columns differ from it by their case only", path=path, column=name)
+    return found[0]
+
+
 def holds_elements(leaf: SchemaLeaf, name: str, ignore_case: bool = False) -> bool:
     """Return whether a leaf holds the elements of a list of a given name, each a single value.
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,6 +18,7 @@ from ..hashing.column_type import ColumnType, Domain
 from ..metadata.footer import SchemaLeaf
 from ..metadata.page_index import read_page_header
 from ..metadata.thrift_compact import read_struct
+from ..storage.paths import GivenPath
 from .bloom_file import BloomFile, open
 from .column_reader import ColumnReader
 from .column_statistics import decode_leaf_bounds
@@ -133,11 +134,11 @@ class FileSurvey:
 
 
 def survey(
-    path: Any,
+    path: GivenPath,
     sample: int | None = None,
     columns: Collection[str] | None = None,
-    filesystem: Any = None,
-    storage_options: Mapping[str, Any] | None = None,
+    filesystem: object | None = None,
+    storage_options: Mapping[str, object] | None = None,
 ) -> FileSurvey:
     """Survey one file.
 

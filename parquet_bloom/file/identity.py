@@ -22,6 +22,7 @@ from ..errors import (
 from ..metadata.footer import MAGIC, Footer, SchemaLeaf, find_first_pages
 from ..metadata.thrift_compact import splice_filters
 from ..storage import DATED, Entry, FileIdentity, RemoteIdentity, Source, is_local, is_url, open_source, stat_files
+from ..storage.local.local_batch import try_stat
 from ..storage.objects.object_source import ObjectSource
 from ..util.threads import in_order
 from .bloom_file import BloomFile
@@ -371,13 +372,9 @@ def _read_version_token(
 
 def _is_gone(path: str) -> bool:
     """Return whether there is no file at a path, as opposed to one that may not be accessed."""
-    try:
-        os.stat(path)
-    except (FileNotFoundError, NotADirectoryError):
-        return not os.path.islink(path)
-    except (OSError, ValueError):
-        return False
-    return False
+    status = try_stat(path)
+    is_missing = isinstance(status, OSError) and status.errno in (errno.ENOENT, errno.ENOTDIR)
+    return is_missing and not os.path.islink(path)
 
 
 def compare_contents(

@@ -7,12 +7,13 @@ import glob
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
+from dataclasses import dataclass
 from typing import Any, Literal, Protocol, Self, TypeVar
 
 from ..errors import FilesFailedError, ManagedTableError, ParquetBloomError, printable, shortened
 from ..storage import is_local, is_url, list_files, object_location
 from ..storage.listing import as_path_list
-from ..storage.paths import as_arrow_filesystem, find_places
+from ..storage.paths import GivenPath, GivenPaths, as_arrow_filesystem, find_places
 from ..util.messages import count
 from ..util.threads import in_order, processors, raise_if_stopped
 
@@ -74,7 +75,7 @@ class FileReports:
         self._files, self._errors = tuple(files), dict(errors)
         return self
 
-    def format_table(self, titles: Sequence[str], cells: Callable[[Any], Sequence[str]], summary: str) -> str:
+    def format_table(self, titles: Sequence[str], cells: Callable[[Self], Sequence[str]], summary: str) -> str:
         """Format a table with a line per file (of many the first ones), then the errors, then a summary.
 
         Parameters
@@ -153,52 +154,72 @@ def _ignore_progress(done: int, total: int) -> None:
     pass
 
 
+@dataclass(frozen=True)
+class RunOptions:
+    """How many files are processed.
+
+    Attributes
+    ----------
+    filesystem : of the files, resolved.
+    threads, progress, on_error : as in `embed`.
+    waits : whether the work mostly waits for remote storage, so that more files than processors may be processed at
+        the same time.
+    """
+
+    filesystem: object | None
+    threads: int | None
+    progress: Progress | None
+    on_error: OnError
+    waits: bool = False
+
+    def __post_init__(self) -> None:
+        threads, on_error = self.threads, self.on_error
+        if threads is not None and (isinstance(threads, bool) or not isinstance(threads, int) or threads < 1):
+            raise ParquetBloomError(f"threads must be an integer of at least 1, got {threads!r}")
+        if not callable(on_error) and on_error not in ("finish", "raise", "report"):
+            raise ParquetBloomError(f"on_error must be 'finish', 'raise', 'report' or a function, got {on_error!r}")
+
+
 def process_paths(
-    paths: Any,
-    work: Callable[[Any, Progress | None, int], F],
+    paths: GivenPaths,
+    work: Callable[[GivenPath, Progress | None, int], F],
     combine: Combine[F],
+    options: RunOptions,
     *,
-    filesystem: Any,
-    threads: int | None,
-    progress: Progress | None,
-    on_error: OnError,
-    output: Any = None,
-    refuse: Callable[[Any, Any], None] | None = None,
-    waits: bool = False,
+    output: GivenPath | None = None,
+    refuse: Callable[[GivenPath, object | None], None] | None = None,
 ) -> F:
     """Do one thing to every file that a caller means, and return its report: of one file, or of many.
 
     Parameters
     ----------
-    paths, filesystem : as in `prune`; the file system is resolved.
+    paths : as in `prune`.
     work : called with a file, a progress function and a number of threads.
     combine : makes the report of many files.
-    threads, progress, on_error : as in `embed`.
     output : the file to write, which only one file can have; None for none.
     refuse : raises for a path in a table, if files are replaced; several links to one file then count as one.
-    waits : whether the work mostly waits for remote storage, so that more files than processors may be processed at
-        the same time.
     """
-    _check_options(threads, on_error)
-    paths = paths if isinstance(paths, str | bytes | os.PathLike) else as_path_list(paths)
-    files, is_one = _find_files(paths, filesystem, refuse)
+    filesystem, threads, progress, on_error = options.filesystem, options.threads, options.progress, options.on_error
+    given = paths if isinstance(paths, str | bytes | os.PathLike) else as_path_list(paths)
+    files, is_one = _find_files(given, filesystem, refuse)  # which refuses what is no path
+    name = _describe(given)
     if not is_one and output is not None:
         found = f"these are {count(len(files), 'file')}" if len(files) != 1 else "a folder, pattern or list is given"
-        raise ParquetBloomError(f"output= is the new file of a single file, but {found}", path=_describe(paths))
+        raise ParquetBloomError(f"output= is the new file of a single file, but {found}", path=name)
     if is_one:
         try:
             return work(files[0], progress, threads or processors())
         except ParquetBloomError as error:
             # A folder of objects may have a name like a file's. Only now, as to ask takes a request.
-            files = _list_below(paths, filesystem) if getattr(error, "errno", None) == errno.ENOENT else []
+            files = _list_below(files[0], filesystem) if getattr(error, "errno", None) == errno.ENOENT else []
             if not files or output is not None:
                 if on_error in ("finish", "raise"):
                     raise
                 if callable(on_error):
                     on_error(error)
-                return combine(_describe(paths), []).with_files([], {_describe(paths): error})
+                return combine(name, []).with_files([], {name: error})
     if threads is None:
-        threads = max(processors(), _REMOTE_FILES if waits and not is_local(filesystem, files) else 1)
+        threads = max(processors(), _REMOTE_FILES if options.waits and not is_local(filesystem, files) else 1)
     jobs = max(1, min(threads, len(files)))
     per_file = max(1, threads // jobs)
     reports: list[F] = []
@@ -208,35 +229,32 @@ def process_paths(
             if not isinstance(outcome, ParquetBloomError):
                 reports.append(outcome)
             else:
-                outcome.path = outcome.path or file
+                outcome.path = outcome.path or os.fsdecode(file)
                 if on_error == "raise":
                     raise outcome
-                errors[file] = outcome
+                errors[os.fsdecode(file)] = outcome
                 if callable(on_error):
                     on_error(outcome)
             if progress:
                 progress(done, len(files))
-    report = combine(_describe(paths), reports).with_files(reports, errors)
+    report = combine(name, reports).with_files(reports, errors)
     if errors and on_error == "finish":
         raise FilesFailedError(errors, len(files), report) from next(iter(errors.values()))
     return report
 
 
-def _check_options(threads: int | None, on_error: OnError) -> None:
-    if threads is not None and (isinstance(threads, bool) or not isinstance(threads, int) or threads < 1):
-        raise ParquetBloomError(f"threads must be an integer of at least 1, got {threads!r}")
-    if not callable(on_error) and on_error not in ("finish", "raise", "report"):
-        raise ParquetBloomError(f"on_error must be 'finish', 'raise', 'report' or a function, got {on_error!r}")
-
-
 # ---------------------------------------------------------------------------------------------------- the files
 
 
-def _find_files(paths: Any, filesystem: Any, refuse: Callable[[Any, Any], None] | None) -> tuple[Sequence[Any], bool]:
+def _find_files(
+    paths: GivenPath | list[GivenPath],
+    filesystem: object | None,
+    refuse: Callable[[GivenPath, object | None], None] | None,
+) -> tuple[Sequence[GivenPath], bool]:
     """Return the files that a caller means, and whether this is one file that was given by itself."""
-    given_alone = not isinstance(paths, list)
-    if given_alone and _names_file(paths, filesystem):
-        return [paths], True
+    alone = None if isinstance(paths, list) else paths
+    if alone is not None and _names_file(alone, filesystem):
+        return [alone], True
     try:
         files = list_files(paths, filesystem)
     except ManagedTableError:
@@ -244,7 +262,7 @@ def _find_files(paths: Any, filesystem: Any, refuse: Callable[[Any, Any], None] 
             for path in as_path_list(paths):
                 refuse(path, filesystem)  # says what else can be done about a table's filters
         raise
-    if given_alone and files == [os.fsdecode(paths)]:
+    if alone is not None and files == [os.fsdecode(alone)]:
         return files, True
     if refuse is None or as_arrow_filesystem(filesystem) is not None:
         return files, False
@@ -252,7 +270,7 @@ def _find_files(paths: Any, filesystem: Any, refuse: Callable[[Any, Any], None] 
     return list(reversed(unique.values())), False
 
 
-def _names_file(path: Any, filesystem: Any) -> bool:
+def _names_file(path: GivenPath, filesystem: object | None) -> bool:
     """Return whether a path is that of a file as far as can be told without listing anything."""
     [place] = find_places([path], filesystem)
     location, name = place.location, place.path
@@ -265,7 +283,7 @@ def _names_file(path: Any, filesystem: Any) -> bool:
     return not is_pattern and not os.path.isdir(name)
 
 
-def _list_below(path: Any, filesystem: Any) -> Sequence[Any]:
+def _list_below(path: GivenPath, filesystem: object | None) -> Sequence[str]:
     """Return the objects below a folder that was taken for an object, if it is one."""
     location = object_location(path, filesystem)
     if location is None or not location.can_list:
@@ -275,7 +293,7 @@ def _list_below(path: Any, filesystem: Any) -> Sequence[Any]:
     return []
 
 
-def _describe(paths: Any) -> str:
+def _describe(paths: GivenPath | list[GivenPath]) -> str:
     """Return what a caller gave, as the path of a report of many files."""
     given = paths if isinstance(paths, list) else [paths]
     return os.fsdecode(given[0]) if len(given) == 1 else f"{len(given):,} paths"

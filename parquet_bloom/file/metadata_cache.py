@@ -131,7 +131,7 @@ class MetadataCache:
         self._entries: OrderedDict[Hashable, _Entry] = OrderedDict()
         self._with_spare: OrderedDict[Hashable, None] = OrderedDict()  # least recently used first, as the entries
         self._identity_by_path: dict[str, Hashable] = {}
-        self._shared: OrderedDict[Hashable, Any] = OrderedDict()
+        self._shared: OrderedDict[Hashable, object] = OrderedDict()
         self._lock = threading.Lock()
 
     def __len__(self) -> int:
@@ -230,7 +230,7 @@ class MetadataCache:
             self._shared.move_to_end(key)
             return self._shared[key]
 
-    def put_shared(self, key: Hashable, value: Any) -> None:
+    def put_shared(self, key: Hashable, value: object) -> None:
         """Cache a value derived from many files together; only the values of a few keys are kept."""
         with self._lock:
             self._shared[key] = value

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -57,7 +57,7 @@ class Probed:
 
 
 def probe(
-    chunks: Iterable[ChunkFilter], values: Sequence[Any], *, timezone: str = "UTC", immutable: bool = False
+    chunks: Iterable[ChunkFilter], values: Sequence[object], *, timezone: str = "UTC", immutable: bool = False
 ) -> Probed:
     """Probe many filters, of one or more files, for the same values.
 
@@ -111,8 +111,8 @@ class _ProbeKeys:
     doubt: str | None
 
     @classmethod
-    def of(cls, values: Sequence[Any], column_type: ColumnType, timezone: str, variant: Variant) -> _ProbeKeys:
-        literals: list[Any] = []
+    def of(cls, values: Sequence[object], column_type: ColumnType, timezone: str, variant: Variant) -> _ProbeKeys:
+        literals: list[object] = []
         problems: dict[int, str] = {}
         for number, value in enumerate(values):
             try:

@@ -7,13 +7,13 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import permutations, product
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ..core.bloom.sizing import size_for
 from ..hashing.column_type import ColumnType, Domain, Kind
+from ..util.arrow_values import AnyArray
 from .file_survey import BOUND_BYTES, SKETCH, Chunk, ColumnSurvey, FileSurvey, Sample, Sizing
 
 _PARTS = 4  # of a range: values are assumed to lie between the parts
@@ -53,14 +53,14 @@ def share_of_equal_bounds(spans: Sequence[tuple[Domain, Domain]]) -> tuple[float
     return sum(n * (n - 1) for n in lows) / pairs, sum(n * (n - 1) for n in highs) / pairs
 
 
-def _as_numbers(spans: Sequence[tuple[Domain, Domain]]) -> tuple[NDArray[Any], NDArray[Any]]:
+def _as_numbers(spans: Sequence[tuple[Domain, Domain]]) -> tuple[AnyArray, AnyArray]:
     """Convert both ends of ranges to numbers in the same order.
 
     Texts become integers of all their bytes: with only the first few bytes, a single different text, such as an empty
     one, would make all others equal.
     """
     ends = [end for span in spans for end in span]
-    values: NDArray[Any]
+    values: AnyArray
     if texts := [end for end in ends if isinstance(end, bytes)]:
         length = max(map(len, texts))
         values = np.array([int.from_bytes(text.ljust(length, b"\0"), "big") for text in texts], np.object_)

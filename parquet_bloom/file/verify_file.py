@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Self
+from typing import Self
 
 from ..core.bloom.sbbf import check_keys
 from ..core.bloom.variants import Variant
@@ -12,6 +12,7 @@ from ..errors import ParquetBloomError
 from ..hashing.arrow_keys import keys_of
 from ..metadata.writer_rules import Doubt
 from ..redaction import shown_redacted
+from ..storage.paths import GivenPath
 from ..util.messages import count
 from .bloom_file import BloomFile, open
 from .chunk_filter import ChunkFilter
@@ -41,6 +42,19 @@ class ChunkVerdict:
     note: str | None = None
     num_values: int | None = None
     num_missing: int = 0
+
+    def to_dict(self) -> dict[str, object]:
+        """Return the verdict as JSON can hold it."""
+        return {
+            "file": self.path,
+            "row_group": self.row_group,
+            "column": self.column,
+            "ok": self.problem is None,
+            "num_values": self.num_values,
+            "num_missing": None if self.num_values is None else self.num_missing,
+            "note": self.note,
+            "problem": self.problem,
+        }
 
     def __str__(self) -> str:
         text = self.problem or self.note or "good"
@@ -109,18 +123,17 @@ def summarize_verdicts(files: str, filters: int, bad: int, unfiltered: int, prob
 
 
 def verify_parquet(
-    path: Any,
+    path: GivenPath,
     data: bool = False,
     columns: Iterable[str] | None = None,
-    filesystem: Any = None,
+    filesystem: object | None = None,
     progress: Progress | None = None,
     *,
-    storage_options: Mapping[str, Any] | None = None,
     variant: Variant | str | None = None,
     footers: MetadataCache | None = None,
 ) -> VerifyReport:
     """Check the filters of one Parquet file; the parameters are those of `scan.verify.verify_file`."""
-    with open(path, filesystem, storage_options=storage_options, variant=variant, cache=footers) as file:
+    with open(path, filesystem, variant=variant, cache=footers) as file:
         report = VerifyReport(file.path)
         names = None if columns is None else list(columns)
         total = sum(1 for _ in file.chunks(columns=names))

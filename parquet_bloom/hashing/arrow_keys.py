@@ -7,7 +7,6 @@ and fixed-size binary. `to_storage` turns any other Arrow array into one, copyin
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -18,7 +17,7 @@ from ..util.arrow_values import from_numpy, make_array, to_numpy
 from .column_type import JULIAN_EPOCH_DAY, ColumnType, Kind, encode, from_arrow
 
 
-def chunks_of(values: Any, arrow_type: pa.DataType | None = None) -> Iterator[pa.Array]:
+def chunks_of(values: object, arrow_type: pa.DataType | None = None) -> Iterator[pa.Array]:
     """Yield values of any supported kind as Arrow arrays.
 
     Parameters
@@ -36,7 +35,7 @@ def chunks_of(values: Any, arrow_type: pa.DataType | None = None) -> Iterator[pa
         raise FilterTypeError(problem) from error
 
 
-def _iter_chunks(values: Any, arrow_type: pa.DataType | None) -> Iterator[pa.Array]:
+def _iter_chunks(values: object, arrow_type: pa.DataType | None) -> Iterator[pa.Array]:
     if isinstance(values, pa.Array):
         yield values
     elif isinstance(values, pa.ChunkedArray):
@@ -308,7 +307,7 @@ def hash_array(array: pa.Array, column_type: ColumnType | None = None) -> np.nda
     return hash_keys(keys_of(to_storage(array, column_type or type_of(array))))
 
 
-def hash_values(values: Any, type: pa.DataType | None = None) -> np.ndarray:
+def hash_values(values: object, type: pa.DataType | None = None) -> np.ndarray:
     """Return the XXH64 (seed 0) of the values' plain encoding, as Parquet's Bloom filters use it.
 
     Parameters

@@ -18,7 +18,7 @@ from dataclasses import dataclass, replace
 from enum import Enum
 from functools import lru_cache
 from itertools import chain, compress, repeat
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import numpy as np
 import pyarrow as pa
@@ -28,16 +28,19 @@ from ..core.bloom.scalar import ScalarHasher
 from ..core.hash.xxh64 import Keys, hash_keys, hash_one
 from ..util.arrow_values import from_numpy, make_array, to_numpy
 from ..util.lazy import late_module
+from ..util.messages import show_value
 from .arrow_keys import keys_of, plain
 from .column_type import NANOS_PER_DAY, UNITS_PER_SECOND, ColumnType, Domain, Kind, encode, integer_range
 
 if TYPE_CHECKING:
-    from fractions import Fraction
+    import fractions
+    import zoneinfo
 
-if TYPE_CHECKING:
     import pyarrow.compute as pc
 else:
     pc = late_module("pyarrow.compute")
+    fractions = late_module("fractions")
+    zoneinfo = late_module("zoneinfo")
 
 
 _EPOCH = dt.datetime(1970, 1, 1)
@@ -66,7 +69,7 @@ class Coerced(NamedTuple):
 
 
 def coerce(
-    literals: Sequence[Any] | pa.Array, column_type: ColumnType, timezone: str = "UTC", *, go_on: bool = False
+    literals: Sequence[object] | pa.Array, column_type: ColumnType, timezone: str = "UTC", *, go_on: bool = False
 ) -> Coerced:
     """Find the domain values of `column_type` that equal literals.
 
@@ -99,7 +102,7 @@ def coerce(
     return Coerced(values, numbers, reasons)
 
 
-def list_literals(array: pa.Array) -> list[Any]:
+def list_literals(array: pa.Array) -> list[object]:
     """Return the values of an array as literals; Python's own types do not hold nanoseconds."""
     array = plain(array)
     if not pa.types.is_temporal(array.type):
@@ -134,11 +137,14 @@ def _coerce_alike(literals: Sequence[Any], column_type: ColumnType) -> Coerced |
     return None
 
 
-def _select(numbers: Sequence[int], values: Sequence[Any], which: Sequence[bool]) -> tuple[list[int], list[Any]]:
+T = TypeVar("T")
+
+
+def _select(numbers: Sequence[int], values: Sequence[T], which: Sequence[bool]) -> tuple[list[int], list[T]]:
     return [*compress(numbers, which)], [*compress(values, which)]
 
 
-def _find_value(literal: Any, column_type: ColumnType, timezone: str) -> _Found:
+def _find_value(literal: object, column_type: ColumnType, timezone: str) -> _Found:
     """Return the value that equals a literal other than None: _ABSENT if there is none, None if it is unknown."""
     if isinstance(literal, pa.Scalar):
         return _arrow_scalar(literal, column_type, timezone)
@@ -148,18 +154,13 @@ def _find_value(literal: Any, column_type: ColumnType, timezone: str) -> _Found:
     return handler(literal, column_type, timezone) if handler else None
 
 
-def _explain(literal: Any, column_type: ColumnType) -> str:
+def _explain(literal: object, column_type: ColumnType) -> str:
     """Return why it is unknown what equals a literal."""
     if isinstance(literal, pa.Scalar) and not pa.types.is_temporal(literal.type):
         literal = literal.as_py()
     if isinstance(literal, float) and math.isnan(literal):
         return "NaN is not looked for in filters or ranges"
-    try:
-        shown = repr(literal)
-    except (ValueError, OverflowError):  # Python does not format integers of thousands of digits, nor Arrow far years
-        shown = f"this {type(literal).__name__}"
-    shown = shown if len(shown) <= 40 else shown[:37] + "..."
-    return f"{shown} cannot be compared exactly with {column_type}"
+    return f"{show_value(literal, 40)} cannot be compared exactly with {column_type}"
 
 
 _OF_KIND: dict[Kind, tuple[type, ...]] = {
@@ -177,7 +178,7 @@ _OF_KIND: dict[Kind, tuple[type, ...]] = {
 _BELOW_MICROSECONDS = re.compile(r"(\.\d{6})\d{1,3}(?!\d)")
 
 
-def is_of_kind(literal: Any, column_type: ColumnType) -> bool:
+def is_of_kind(literal: object, column_type: ColumnType) -> bool:
     """Return whether a literal is of the kind of a column's values, such as a number for a column of any numbers.
 
     `coerce` may still not know what equals it: a number that no double holds, an instant in a column of wall clocks.
@@ -258,7 +259,7 @@ class HashedLiterals(NamedTuple):
 
 
 def hash_literals(
-    literals: Sequence[Any] | pa.Array,
+    literals: Sequence[object] | pa.Array,
     column_type: ColumnType,
     timezone: str = "UTC",
     hash_function: Callable[[Keys], NDArray[np.uint64]] = hash_keys,
@@ -270,7 +271,7 @@ def hash_literals(
 
 
 def hash_all(
-    values: Sequence[Any],
+    values: Sequence[Domain],
     column_type: ColumnType,
     hash_function: Callable[[Keys], NDArray[np.uint64]] = hash_keys,
 ) -> tuple[NDArray[np.uint64], NDArray[np.intp]]:
@@ -350,7 +351,7 @@ def _in_range(value: int, column_type: ColumnType) -> _Found:
     return value if low <= value <= high else _ABSENT
 
 
-def _integer(literal: Any, column_type: ColumnType, timezone: str) -> _Found:
+def _integer(literal: object, column_type: ColumnType, timezone: str) -> _Found:
     if isinstance(literal, bool):
         return None
     if isinstance(literal, int):
@@ -367,7 +368,7 @@ def _integer(literal: Any, column_type: ColumnType, timezone: str) -> _Found:
     return None
 
 
-def _decimal(literal: Any, column_type: ColumnType, timezone: str) -> _Found:
+def _decimal(literal: object, column_type: ColumnType, timezone: str) -> _Found:
     if isinstance(literal, bool):
         return None
     if isinstance(literal, float):
@@ -397,7 +398,7 @@ _WIDE = decimal.Context(prec=800)
 _FLOAT_FORMATS = {2: "<e", 4: "<f"}
 
 
-def _float(literal: Any, column_type: ColumnType, timezone: str) -> _Found:
+def _float(literal: object, column_type: ColumnType, timezone: str) -> _Found:
     if isinstance(literal, bool):
         return None
     if isinstance(literal, int):
@@ -428,7 +429,7 @@ def _narrow(value: float, width: int) -> float:
         return math.copysign(math.inf, value)
 
 
-def _string(literal: Any, column_type: ColumnType, timezone: str) -> _Found:
+def _string(literal: object, column_type: ColumnType, timezone: str) -> _Found:
     if isinstance(literal, str):
         return _encode_text(literal)
     return bytes(literal) if isinstance(literal, bytes | bytearray | memoryview) else None
@@ -444,7 +445,7 @@ def _encode_text(text: str) -> _Found:
 _ESCAPED_BYTE = re.compile(r"\\x[0-9a-fA-F]{2}")
 
 
-def _bytes(literal: Any, column_type: ColumnType, timezone: str) -> _Found:
+def _bytes(literal: object, column_type: ColumnType, timezone: str) -> _Found:
     if isinstance(literal, str) and _ESCAPED_BYTE.search(literal):
         return None  # DuckDB reads it as the byte that is escaped
     found = _string(literal, column_type, timezone)
@@ -455,7 +456,7 @@ def _bytes(literal: Any, column_type: ColumnType, timezone: str) -> _Found:
 _UUID_TEXT = re.compile(r"[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}")
 
 
-def _uuid(literal: Any, column_type: ColumnType, timezone: str) -> _Found:
+def _uuid(literal: object, column_type: ColumnType, timezone: str) -> _Found:
     if isinstance(literal, uuid.UUID):
         return literal.bytes
     if isinstance(literal, str):
@@ -465,11 +466,11 @@ def _uuid(literal: Any, column_type: ColumnType, timezone: str) -> _Found:
     return None
 
 
-def _boolean(literal: Any, column_type: ColumnType, timezone: str) -> _Found:
+def _boolean(literal: object, column_type: ColumnType, timezone: str) -> _Found:
     return literal if isinstance(literal, bool) else None
 
 
-def _date(literal: Any, column_type: ColumnType, timezone: str) -> _Found:
+def _date(literal: object, column_type: ColumnType, timezone: str) -> _Found:
     if isinstance(literal, str):
         literal = parse_date(literal)
     if isinstance(literal, dt.datetime):
@@ -480,7 +481,7 @@ def _date(literal: Any, column_type: ColumnType, timezone: str) -> _Found:
     return literal.toordinal() - _EPOCH_DAY if isinstance(literal, dt.date) else None
 
 
-def _time(literal: Any, column_type: ColumnType, timezone: str) -> _Found:
+def _time(literal: object, column_type: ColumnType, timezone: str) -> _Found:
     if isinstance(literal, str):
         return _unless_cut(_time(parse_time(literal), column_type, timezone))
     if not isinstance(literal, dt.time) or literal.tzinfo is not None:
@@ -500,7 +501,7 @@ def _unless_cut(found: _Found) -> _Found:
     return None if found is _ABSENT else found
 
 
-def _timestamp(literal: Any, column_type: ColumnType, timezone: str) -> _Found:
+def _timestamp(literal: object, column_type: ColumnType, timezone: str) -> _Found:
     if isinstance(literal, str):
         return _unless_cut(_timestamp(parse_timestamp(literal), column_type, timezone))
     if isinstance(literal, dt.date) and not isinstance(literal, dt.datetime):
@@ -527,29 +528,37 @@ def _in_zone(moment: dt.datetime, timezone: str) -> dt.datetime | None:
     """Return a wall-clock time as an instant of a zone; None where a clock change skips or repeats it."""
     if timezone in ("UTC", "Z", "+00:00"):
         return moment.replace(tzinfo=dt.UTC)
-    zone = _zone(timezone)
+    zone = _find_arrow_zone(timezone)
     if zone is None:
         return None
     first, second = moment.replace(tzinfo=zone, fold=0), moment.replace(tzinfo=zone, fold=1)
     return first if first.utcoffset() == second.utcoffset() else None
 
 
-_OFFSET = re.compile(r"([+-])(\d\d):?(\d\d)")
+_OFFSET = re.compile(r"([+-])([01][0-9]|2[0-3]):?([0-5][0-9])")
+# Other files in the folder of zones, for which `ZoneInfo` raises ValueError, have a dot or begin with a small letter.
+_ZONE_NAME = re.compile(r"localtime|(posix/|right/)?[A-Z][A-Za-z0-9_+-]*(/[A-Za-z0-9_+-]+)*")
 
 
 @lru_cache(maxsize=64)
-def _zone(timezone: str) -> dt.tzinfo | None:
-    if timezone == "UTC":
+def find_zone(name: str) -> dt.tzinfo | None:
+    """Return a time zone by its name, without offsets; None if there is none."""
+    if name == "UTC":
         return dt.UTC
-    from zoneinfo import ZoneInfo
-
-    try:
-        if match := _OFFSET.fullmatch(timezone):
-            offset = dt.timedelta(hours=int(match[2]), minutes=int(match[3]))
-            return dt.timezone(-offset if match[1] == "-" else offset)
-        return ZoneInfo(timezone)
-    except (KeyError, ValueError, OSError):
+    if not _ZONE_NAME.fullmatch(name):
         return None
+    try:
+        return zoneinfo.ZoneInfo(name)
+    except (KeyError, OSError):
+        return None
+
+
+def _find_arrow_zone(timezone: str) -> dt.tzinfo | None:
+    """Return a time zone of an Arrow type, which may be an offset."""
+    if match := _OFFSET.fullmatch(timezone):
+        offset = dt.timedelta(hours=int(match[2]), minutes=int(match[3]))
+        return dt.timezone(-offset if match[1] == "-" else offset)
+    return find_zone(timezone)
 
 
 def _arrow_scalar(literal: pa.Scalar, column_type: ColumnType, timezone: str) -> _Found:
@@ -608,25 +617,27 @@ _HANDLERS = {
 # ------------------------------------------------------------------------------------------- text to dates and times
 # Only the unambiguous ISO forms are parsed.
 
-_DATE_TEXT = re.compile(r"\d{4}-\d\d-\d\d")
-_TIME_TEXT = re.compile(r"\d\d:\d\d(:\d\d(\.\d{1,6})?)?")
-_TIMESTAMP_TEXT = re.compile(r"(\d{4}-\d\d-\d\d)[ T](\d\d:\d\d(?::\d\d(?:\.\d{1,6})?)?) ?(Z|[+-]\d\d(?::?\d\d)?)?")
+_DATE_TEXT = re.compile(r"([0-9]{4})-(0[1-9]|1[0-2])-([0-2][0-9]|3[01])")
+_TIME = r"(?:[01][0-9]|2[0-3]):[0-5][0-9](?::[0-5][0-9](?:\.[0-9]{1,6})?)?"
+_TIME_TEXT = re.compile(_TIME)
+_TIMESTAMP_TEXT = re.compile(rf"([0-9-]{{10}})[ T]({_TIME}) ?(Z|[+-](?:[01][0-9]|2[0-3])(?::?[0-5][0-9])?)?")
+_LAST_DAYS = (31, 28, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31)
 
 
 def parse_date(text: str) -> dt.date | None:
     """Parse a date such as `2026-01-31`; None for anything else."""
-    try:
-        return dt.date.fromisoformat(text.strip()) if _DATE_TEXT.fullmatch(text.strip()) else None
-    except ValueError:
+    match = _DATE_TEXT.fullmatch(text.strip())
+    if match is None:
         return None
+    year, month, day = map(int, match.groups())
+    is_leap = year % 4 == 0 and (year % 100 != 0 or year % 400 == 0)
+    last = 29 if month == 2 and is_leap else _LAST_DAYS[month - 1]
+    return dt.date(year, month, day) if year and 1 <= day <= last else None
 
 
 def parse_time(text: str) -> dt.time | None:
     """Parse a time such as `12:30`, `12:30:01` or `12:30:01.25`; None for anything else."""
-    try:
-        return dt.time.fromisoformat(text.strip()) if _TIME_TEXT.fullmatch(text.strip()) else None
-    except ValueError:
-        return None
+    return dt.time.fromisoformat(text.strip()) if _TIME_TEXT.fullmatch(text.strip()) else None
 
 
 def parse_timestamp(text: str) -> dt.datetime | None:
@@ -636,12 +647,9 @@ def parse_timestamp(text: str) -> dt.datetime | None:
     if day is not None:
         return dt.datetime.combine(day, dt.time())
     match = _TIMESTAMP_TEXT.fullmatch(text)
-    if match is None:
+    if match is None or parse_date(match[1]) is None:
         return None
-    try:
-        return dt.datetime.fromisoformat(f"{match[1]}T{match[2]}{match[3] or ''}")
-    except ValueError:
-        return None
+    return dt.datetime.fromisoformat(f"{match[1]}T{match[2]}{match[3] or ''}")
 
 
 _NANOS = 10**9
@@ -664,7 +672,7 @@ class LiteralBounds:
     unknown: str | None = None
 
 
-def make_bounds(literal: Any, column_type: ColumnType, timezone: str = "UTC") -> LiteralBounds:
+def make_bounds(literal: object, column_type: ColumnType, timezone: str = "UTC") -> LiteralBounds:
     """Return the bounds of a literal (see `coerce.coerce`; neither NULL nor NaN) among a column's values.
 
     The literal is interpreted as in an equality: as the nearest float in a float column, as an instant in `timezone`
@@ -685,7 +693,7 @@ def make_bounds(literal: Any, column_type: ColumnType, timezone: str = "UTC") ->
     return _exactly(literal, column_type, timezone)
 
 
-def _exactly(literal: Any, column_type: ColumnType, timezone: str) -> LiteralBounds:
+def _exactly(literal: object, column_type: ColumnType, timezone: str) -> LiteralBounds:
     coerced = coerce([literal], column_type, timezone)
     if coerced.unknown is not None:
         return LiteralBounds(unknown=coerced.unknown)
@@ -694,7 +702,7 @@ def _exactly(literal: Any, column_type: ColumnType, timezone: str) -> LiteralBou
     return LiteralBounds(coerced.values[0], coerced.values[0])
 
 
-def _number(literal: Any, column_type: ColumnType, timezone: str) -> LiteralBounds:
+def _number(literal: object, column_type: ColumnType, timezone: str) -> LiteralBounds:
     scale = column_type.scale or 0 if column_type.kind is Kind.DECIMAL else 0
     if isinstance(literal, bool) or not isinstance(literal, int | float | decimal.Decimal):
         return _exactly(literal, column_type, timezone)
@@ -712,12 +720,10 @@ def _number(literal: Any, column_type: ColumnType, timezone: str) -> LiteralBoun
         return LiteralBounds(unknown=f"this Decimal cannot be ordered among values of {column_type}")
     if isinstance(literal, int):
         return _between(literal * 10**scale, column_type)
-    from fractions import Fraction
-
-    return _between(Fraction(literal) * 10**scale, column_type)
+    return _between(fractions.Fraction(literal) * 10**scale, column_type)
 
 
-def _between(exact: Fraction | int, column_type: ColumnType) -> LiteralBounds:
+def _between(exact: fractions.Fraction | int, column_type: ColumnType) -> LiteralBounds:
     """Return the integers of the column's range on either side of a number, or the number itself."""
     low, high = integer_range(column_type)
     below, above = math.floor(exact), math.ceil(exact)
@@ -727,7 +733,7 @@ def _between(exact: Fraction | int, column_type: ColumnType) -> LiteralBounds:
     )
 
 
-def _temporal(literal: Any, column_type: ColumnType, timezone: str) -> LiteralBounds:
+def _temporal(literal: object, column_type: ColumnType, timezone: str) -> LiteralBounds:
     """Return the bounds of dates and times, by way of a column of the same kind in nanoseconds."""
     if column_type.kind is Kind.DATE:
         fine, per_value = ColumnType("INT64", Kind.TIMESTAMP, 8, unit="ns", utc=False), NANOS_PER_DAY

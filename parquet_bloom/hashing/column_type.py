@@ -21,9 +21,9 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-from numpy.typing import NDArray
 
 from ..errors import UnsupportedTypeError
+from ..util.arrow_values import AnyArray
 
 Domain = int | float | bytes | bool
 
@@ -102,7 +102,7 @@ _UNIT_MEMBERS = {1: "ms", 2: "us", 3: "ns"}
 
 # ConvertedType number -> the LogicalType that replaced it, as {union member: parameters}. Times and timestamps of that
 # age are UTC-adjusted. INTERVAL (21) has no successor: its 12 bytes have no meaning as one value.
-_CONVERTED: dict[int, dict[int, Any]] = {
+_CONVERTED: dict[int, dict[int, object]] = {
     0: {1: {}},
     4: {4: {}},
     6: {6: {}},
@@ -127,7 +127,7 @@ def from_parquet(
     physical: str,
     length: int | None = None,
     converted: int | None = None,
-    logical: Mapping[int, Any] | None = None,
+    logical: Mapping[int, object] | None = None,
     scale: int | None = None,
     precision: int | None = None,
 ) -> ColumnType:
@@ -162,7 +162,7 @@ def _make_plain(physical: str, length: int | None) -> ColumnType:
 
 
 def _parse_annotation(
-    physical: str, length: int | None, member: int, parameters: Mapping[int, Any]
+    physical: str, length: int | None, member: int, parameters: Mapping[int, object]
 ) -> ColumnType | None:
     """Return the type for a LogicalType's union member; None when it does not fit the physical type."""
     width = {"INT32": 32, "INT64": 64}.get(physical)
@@ -184,7 +184,8 @@ def _parse_annotation(
     if member == 6 and physical == "INT32":
         return ColumnType(physical, Kind.DATE, length, name="DATE")
     if member in (7, 8) and width:
-        unit = next(iter(parameters[2]), None) if isinstance(parameters.get(2), dict) else None
+        units = parameters.get(2)
+        unit = next(iter(units), None) if isinstance(units, dict) else None
         if unit in _UNIT_MEMBERS and (width == 64) == (member == 8 or unit != 1):
             utc = parameters.get(1) is True
             kind = Kind.TIME if member == 7 else Kind.TIMESTAMP
@@ -321,7 +322,7 @@ def decode(stored: bytes, column_type: ColumnType) -> Domain | None:
     return stored
 
 
-def make_domain_array(values: Sequence[Domain | None], column_type: ColumnType) -> NDArray[Any]:
+def make_domain_array(values: Sequence[Domain | None], column_type: ColumnType) -> AnyArray:
     """Return domain values of one type as an array that represents them exactly; entries for None are arbitrary."""
     if column_type.kind is Kind.FLOAT or column_type.physical in ("INT32", "INT64"):
         known = [0 if value is None else value for value in values] if None in values else values
@@ -363,7 +364,7 @@ _UNITS = {"ms": 1, "us": 2, "ns": 3}
 _ALONE = (1, 4, 6, 11, 12, 13, 14, 15)  # annotations without parameters; see `column_type`
 
 
-def type_to_json(column_type: ColumnType) -> dict[str, Any]:
+def type_to_json(column_type: ColumnType) -> dict[str, object]:
     """Return a column type as a JSON object."""
     return {**asdict(column_type), "kind": column_type.kind.value}
 
@@ -390,7 +391,7 @@ def type_from_json(data: Mapping[str, Any]) -> ColumnType:
     raise ValueError("type")
 
 
-def _annotations(data: ColumnType) -> Iterator[dict[int, Any]]:
+def _annotations(data: ColumnType) -> Iterator[Mapping[int, object]]:
     """Yield the LogicalTypes that the type may have come from."""
     yield from ({member: {}} for member in _ALONE)
     yield {5: {1: data.scale, 2: data.precision}}

@@ -12,7 +12,6 @@ import threading
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -292,9 +291,9 @@ class CuckooReader(PartReader):
     def _parse_footer(self) -> None:
         meta = self._sections.meta
         values = [meta.get(name) for name in _NUMBERS]
-        if not all(isinstance(value, int) and value >= 0 for value in values):
+        numbers = [int(value) for value in values if isinstance(value, int) and value >= 0]
+        if len(numbers) < len(_NUMBERS):
             raise BrokenIndexError("its footer lacks numbers that a part of this kind needs", path=self.path)
-        numbers = [int(value) for value in values if value is not None]
         num_buckets, bits, self.num_units, self.num_slots, slot_bytes, self.num_entries = numbers
         if not 1 <= num_buckets <= MOST_BUCKETS or bits not in FINGERPRINT_BITS or slot_bytes not in (1, 2, 4):
             raise BrokenIndexError("its footer has numbers that are out of range", path=self.path)
@@ -307,11 +306,11 @@ class CuckooReader(PartReader):
         if rows.length != self._row_bytes * num_buckets:
             raise BrokenIndexError("its footer and the lengths of its sections contradict each other", path=self.path)
         self._rows_at = rows.offset
-        self.slots: NDArray[Any] = np.frombuffer(self._sections.read(SLOTS), f"<u{slot_bytes}")
+        self.slots: NDArray[np.unsignedinteger] = np.frombuffer(self._sections.read(SLOTS), f"<u{slot_bytes}")
         if int(self.slots.sum(dtype=np.uint64)) != self.num_slots:
             raise BrokenIndexError("its units do not have the slots that its rows have", path=self.path)
         dtype = np.uint32 if self.num_slots < 1 << 32 else np.int64
-        self.first_slots: NDArray[Any] = np.zeros(self.num_units + 1, dtype)
+        self.first_slots: NDArray[np.unsignedinteger] = np.zeros(self.num_units + 1, dtype)
         np.cumsum(self.slots, out=self.first_slots[1:])
 
     def find(self, hashes: NDArray[np.uint64]) -> PartMatches:
@@ -443,10 +442,9 @@ class CuckooReader(PartReader):
         return f"{self.path}: row {row} does not fit its checksum"
 
     def row_offset(self, row: int) -> int:
-        """Return the offset of a row in the file."""
         return self._rows_at + row * self._row_bytes
 
-    def read_rows(self, first: int, count: int) -> tuple[NDArray[Any], NDArray[np.bool_]]:
+    def read_rows(self, first: int, count: int) -> tuple[NDArray[np.unsignedinteger], NDArray[np.bool_]]:
         """Return fingerprints of shape (rows, slots), and which rows are damaged; raises as `Source.read_at`."""
         data = self._source.read_at(self.row_offset(first), count * self._row_bytes)
         return unpack(self.layout, np.frombuffer(data, np.uint8), self.num_slots, first)
@@ -480,7 +478,7 @@ class CuckooReader(PartReader):
         self._sections.close()
 
 
-def expected_false(layout: Layout, slots: NDArray[Any], num_entries: int) -> float:
+def expected_false(layout: Layout, slots: NDArray[np.unsignedinteger], num_entries: int) -> float:
     """Return the expected number of false candidate units, as used slots of 2 buckets may match by chance.
 
     The two are the same bucket for one value in `num_buckets`.

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import posixpath
 from collections.abc import Iterable, Iterator, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
@@ -121,7 +121,7 @@ class CuckooWriter(PartWriter):
         self._num_entries += self._group.num_entries
         self._group.clear()
 
-    def _rows(self) -> Iterator[NDArray[Any]]:
+    def _rows(self) -> Iterator[NDArray[np.unsignedinteger]]:
         """Yield all rows, some at a time."""
         width = self._group.num_slots + sum(spilled.num_slots for spilled in self._spilled)
         step = max(1, self._piece_bytes // max(1, width * self._layout.dtype.itemsize))
@@ -141,7 +141,7 @@ class _Spilled:
         self._step = step  # rows in a run
         self.runs: list[SpillRun] = []
 
-    def rows(self, first: int, count: int) -> NDArray[Any]:
+    def rows(self, first: int, count: int) -> NDArray[np.unsignedinteger]:
         pieces = []
         while count:
             run, inside = self.runs[first // self._step], first % self._step
@@ -156,7 +156,7 @@ def write_part(
     filesystem: object | None,
     layout: Layout,
     slots: NDArray[np.uint32],
-    rows: Iterable[NDArray[Any]],
+    rows: Iterable[NDArray[np.unsignedinteger]],
     *,
     num_entries: int | None,
 ) -> PartInfo:
@@ -191,7 +191,7 @@ def write_part(
     return PartInfo(posixpath.basename(path), num_bytes, num_entries)
 
 
-def _smallest(most: int) -> type[np.unsignedinteger[Any]]:
+def _smallest(most: int) -> type[np.unsignedinteger]:
     return np.uint8 if most < 1 << 8 else np.uint16 if most < 1 << 16 else np.uint32
 
 
@@ -241,7 +241,7 @@ def merge(
         raise ValueError("a unit has too many slots")
     total = int(slots.sum())
 
-    def rows() -> Iterator[NDArray[Any]]:
+    def rows() -> Iterator[NDArray[np.unsignedinteger]]:
         widest = total + sum(int(reader.first_slots[-1]) for reader, _ in parts)
         step = max(1, min(_PIECE_BYTES, memory_limit // 4) // max(1, 2 * widest * layout.dtype.itemsize))
         # the position of each new slot in the concatenated slots of all parts
@@ -274,7 +274,7 @@ def merge(
     return write_part(path, filesystem, layout, new_slots.astype(np.uint32), rows(), num_entries=None)
 
 
-def _read_valid_rows(reader: CuckooReader, first: int, count: int) -> NDArray[Any]:
+def _read_valid_rows(reader: CuckooReader, first: int, count: int) -> NDArray[np.unsignedinteger]:
     rows, damaged = reader.read_rows(first, count)
     if damaged.any():
         raise BrokenIndexError(f"row {first + int(damaged.argmax())} does not fit its checksum", path=reader.path)

@@ -31,7 +31,7 @@ _MOST_TUPLES = 10_000  # of the values of an AND; with more, its columns are sea
 # -------------------------------------------------------------------------------------------------- looked-up values
 
 
-def parse_literals(values: Any, column: str) -> list[Any]:
+def parse_literals(values: object, column: str) -> list[object]:
     """Return a caller's values as literals.
 
     Raises
@@ -42,7 +42,7 @@ def parse_literals(values: Any, column: str) -> list[Any]:
     if type(values) is list and len(values) == 1 and type(values[0]) in (int, str):
         return values
     try:
-        literals = list(from_collection(values))
+        literals: list[object] = list(from_collection(values))
     except PredicateError as error:
         problem = error.problem.replace("'in' takes", "values are")
         raise PredicateError(problem, column=column) from None
@@ -53,7 +53,7 @@ def parse_literals(values: Any, column: str) -> list[Any]:
     return literals
 
 
-def parse_key_literals(values: Any, expression: KeyExpression) -> list[Any]:
+def parse_key_literals(values: object, expression: KeyExpression) -> list[object]:
     """Return a caller's values of an expression: texts, or tuples of literals.
 
     Raises
@@ -69,13 +69,14 @@ def parse_key_literals(values: Any, expression: KeyExpression) -> list[Any]:
     count = len(expression.columns)
     if not isinstance(values, Iterable) or isinstance(values, str | bytes):
         raise PredicateError(f"values are tuples of {count} values, in a list", column=expression)
-    tuples = []
+    tuples: list[object] = []
     for value in values:
         if not isinstance(value, tuple | list) or len(value) != count:
             raise PredicateError(f"values are tuples of {count} values, not {value!r}", column=expression)
-        tuples.append(tuple(from_python(part) for part in value))
-        if None in tuples[-1]:
+        parts = tuple(from_python(part) for part in value)
+        if None in parts:
             raise PredicateError("nulls are not indexed: a null is in no list of values", column=expression)
+        tuples.append(parts)
     return tuples
 
 
@@ -95,7 +96,7 @@ def hash_key_literals(
     return HashedLiterals(add_other(probes.hashes), np.repeat(probes.literals, 2), probes.reasons)
 
 
-def _hash_tuples(parts: Sequence[Sequence[Any]], types: Sequence[ColumnType], timezone: str) -> HashedLiterals:
+def _hash_tuples(parts: Sequence[Sequence[object]], types: Sequence[ColumnType], timezone: str) -> HashedLiterals:
     """Return the hashes of tuples, given the literals of each part."""
     if not parts:
         return HashedLiterals(np.empty(0, np.uint64), np.empty(0, np.intp), {})
@@ -121,9 +122,9 @@ def _hash_tuples(parts: Sequence[Sequence[Any]], types: Sequence[ColumnType], ti
 def find_tuples(
     expressions: Iterable[KeyExpression],
     columns: Sequence[str],
-    literals: Sequence[Sequence[Any]],
+    literals: Sequence[Sequence[object]],
     excluded: Collection[str],
-) -> list[tuple[KeyExpression, list[tuple[Any, ...]]]]:
+) -> list[tuple[KeyExpression, list[tuple[object, ...]]]]:
     """Return the tuples that keys of some columns consist of, each with its value in each key.
 
     Parameters
@@ -133,9 +134,9 @@ def find_tuples(
     """
     values = {column: parts for column, parts in zip(columns, literals, strict=True) if column not in excluded}
     return [
-        (one, [*zip(*(values[column] for column in one.columns), strict=True)])
-        for one in expressions
-        if one.function == TUPLE and values.keys() >= set(one.columns)
+        (expression, [*zip(*(values[column] for column in expression.columns), strict=True)])
+        for expression in expressions
+        if expression.function == TUPLE and values.keys() >= set(expression.columns)
     ]
 
 
@@ -155,7 +156,7 @@ class IndexedKey:
 
     expression: KeyExpression
     timezone: str
-    tuples: list[tuple[Any, ...]] = field(default_factory=list)
+    tuples: list[tuple[object, ...]] = field(default_factory=list)
     _hashers: dict[tuple[ColumnType, ...], KeyHasher | None] = field(default_factory=dict)
 
     def find_hasher(self, types: tuple[ColumnType, ...]) -> KeyHasher | None:
@@ -206,22 +207,24 @@ class KeyPredicate:
         self._timezone = timezone
         self._ignore_case = ignore_case
         self._taken = tree.columns(node)
-        self._calls = [one for one in expressions if one.function != TUPLE]
-        self._tuples = [one for one in expressions if one.function == TUPLE]
+        self._calls = [expression for expression in expressions if expression.function != TUPLE]
+        self._tuples = [expression for expression in expressions if expression.function == TUPLE]
         self.node = tree.fold(node, self._replace_call, self._add_tuples) if expressions else node
 
     def _replace_call(self, leaf: Leaf) -> Node:
         if not isinstance(leaf, CallIn):
             return leaf
         same = [
-            one for one in self._calls if one.function == leaf.function and self._is_same(one.columns[0], leaf.column)
+            expression
+            for expression in self._calls
+            if expression.function == leaf.function and self._is_same(expression.columns[0], leaf.column)
         ]
         return In(self._name(same[0]), leaf.values) if len(same) == 1 else leaf
 
     def _add_tuples(self, connective: Connective, children: list[Node]) -> Node:
         if isinstance(connective, Or):
             return any_of(children)
-        values: dict[str, tuple[Any, ...]] = {}
+        values: dict[str, tuple[object, ...]] = {}
         for child in children:
             if isinstance(child, Equal | In):
                 values.setdefault(child.column, tuple(value for value in child.literals if value is not None))
@@ -237,7 +240,7 @@ class KeyPredicate:
                 added.append(In(name, tuple(map(str, range(start, len(tuples))))))
         return all_of([*children, *added])
 
-    def _find_values(self, values: dict[str, tuple[Any, ...]], column: str) -> tuple[Any, ...] | None:
+    def _find_values(self, values: dict[str, tuple[object, ...]], column: str) -> tuple[object, ...] | None:
         same = [name for name in values if self._is_same(column, name)]
         return values[same[0]] if len(same) == 1 else None
 
@@ -245,7 +248,6 @@ class KeyPredicate:
         return column == name or (self._ignore_case and column.lower() == name.lower())
 
     def _name(self, expression: KeyExpression) -> str:
-        """Return the name of an expression in the predicate."""
         for name, key in self.by_name.items():
             if key.expression is expression:
                 return name

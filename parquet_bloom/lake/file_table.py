@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from errno import EINVAL
 from functools import cached_property, lru_cache
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -32,7 +32,7 @@ MANY_FILES = 2 * PAGE_ROWS
 
 _TAIL = struct.Struct("<IQ8s")
 _END_BYTES = 64 * 1024
-_WORTH_THREADS = 1 << 20  # bytes of a table: below, starting threads takes longer than decompressing
+_PARALLEL_BYTES = 1 << 20  # bytes of a table: below, starting threads takes longer than decompressing
 
 
 class _Page(NamedTuple):
@@ -70,7 +70,7 @@ class FilePages:
         self.source = source
         directory = self._read_directory()
         try:
-            self._pages = [_Page(*map(strict.number, page)) for page in strict.items(directory["pages"])]
+            self._pages = [_Page(*map(strict.number, strict.items(page))) for page in strict.items(directory["pages"])]
             self.num_files, self.num_units, self.units_a_file = (
                 strict.number(directory[name]) for name in ("files", "units", "units_a_file")
             )
@@ -100,7 +100,7 @@ class FilePages:
             source.keep(source.size - length, end)
         return cls(source)
 
-    def _read_directory(self) -> dict[str, Any]:
+    def _read_directory(self) -> Mapping[str, object]:
         source = self.source
         size = source.size
         length, checksum, _ = _TAIL.unpack(source.read_at(size - _TAIL.size, _TAIL.size))
@@ -110,7 +110,7 @@ class FilePages:
         if hash_one(data) != checksum:
             raise BrokenIndexError("its directory does not fit its checksum", path=source.name)
         try:
-            return dict(json.loads(data))
+            return strict.fields(json.loads(data))
         except (ValueError, TypeError, RecursionError) as error:
             raise BrokenIndexError("its directory is not valid JSON", path=source.name) from error
 
@@ -119,7 +119,6 @@ class FilePages:
         return np.searchsorted(self._ends, numbers, "right")
 
     def first_file(self, page: int) -> int:
-        """Return the number of the first file of a page."""
         return int(self._ends[page]) - self._pages[page].rows
 
     def read(self, pages: list[int] | None = None) -> list[pa.Table]:
@@ -143,7 +142,7 @@ class FilePages:
     def _table(self, page: _Page, data: memoryview) -> pa.Table:
         if hash_one(data) != page.checksum:
             raise BrokenIndexError("a page does not fit its checksum", path=self.source.name)
-        options = pa.ipc.IpcReadOptions(use_threads=len(data) > _WORTH_THREADS and can_use_arrow_threads())
+        options = pa.ipc.IpcReadOptions(use_threads=len(data) > _PARALLEL_BYTES and can_use_arrow_threads())
         try:
             with pa.ipc.open_file(pa.BufferReader(pa.py_buffer(data)), options=options) as reader:
                 table = reader.read_all()
@@ -159,7 +158,7 @@ class FilePages:
 
 
 def write_pages(
-    new: Rewrite, table: pa.Table, num_units: int, constants: dict[str, int], header: Mapping[str, Any] | None = None
+    new: Rewrite, table: pa.Table, num_units: int, constants: dict[str, int], header: Mapping[str, object] | None = None
 ) -> None:
     """Write a table in pages to an open file.
 
@@ -183,7 +182,7 @@ def write_pages(
     first = table["first_unit"].to_numpy()
     counts = np.diff(np.append(first, num_units))
     even = int(counts[0]) if len(counts) and (counts == counts[0]).all() else 0
-    fields: dict[str, Any] = {
+    fields: dict[str, object] = {
         "files": table.num_rows,
         "units": num_units,
         "units_a_file": even,
@@ -201,7 +200,7 @@ NOT_COVERED = -1
 WHOLE_FILES = Units()
 
 _TOGETHER = 8192  # records that are converted together
-_FEW_PAGES = 16  # read one by one; for paths in more pages the complete table is read
+_MAX_PAGES_READ_SINGLY = 16  # read one by one; for paths in more pages the complete table is read
 _PAGES_KEPT = 64
 _ROW_COUNTS = pa.list_(pa.int64())
 _HEADER = "segment"  # key of the schema's metadata
@@ -270,7 +269,7 @@ class FileTable:
         num_units: int,
         pages: FilePages | None = None,
         units: Units = WHOLE_FILES,
-        header: Mapping[str, Any] | None = None,
+        header: Mapping[str, object] | None = None,
     ):
         self.num_units = num_units
         self.units = units
@@ -368,7 +367,7 @@ class FileTable:
         if hash_one(body).to_bytes(8, "little") != data[-8:]:
             raise BrokenIndexError("it does not fit its checksum", path=folder.path_of(name))
         try:
-            options = pa.ipc.IpcReadOptions(use_threads=len(body) > _WORTH_THREADS and can_use_arrow_threads())
+            options = pa.ipc.IpcReadOptions(use_threads=len(body) > _PARALLEL_BYTES and can_use_arrow_threads())
             with pa.ipc.open_file(pa.BufferReader(body), options=options) as reader:
                 table = reader.read_all()
             table.validate(full=True)
@@ -494,7 +493,7 @@ class FileTable:
         """Return the cached pages, with those that are needed; None if these are too many."""
         cached = self._read_pages
         missing = [page for page in needed if page not in cached]
-        if len(missing) > _FEW_PAGES:
+        if len(missing) > _MAX_PAGES_READ_SINGLY:
             return None
         if missing:
             tables = pages.read(missing)
@@ -576,7 +575,6 @@ class FileTable:
         return self.table["footer"][number].as_py(), self.table["data"][number].as_py()
 
     def find_files(self, units: NDArray[np.uint32]) -> NDArray[np.int64]:
-        """Return the files that units belong to."""
         return np.asarray(np.searchsorted(self.first_units, units, "right") - 1)
 
     def parts(self, column: str) -> NDArray[np.int16]:
@@ -603,7 +601,7 @@ class FileTable:
             table = table.set_column(table.schema.get_field_index(name), name, values)
         return FileTable(table, self.num_units, units=self.units, header=self.header)
 
-    def with_header(self, header: Mapping[str, Any]) -> FileTable:
+    def with_header(self, header: Mapping[str, object]) -> FileTable:
         """Return the table with the header of its segment."""
         return FileTable(self.table, self.num_units, units=self.units, header=header)
 
@@ -680,7 +678,7 @@ class FileRowsTable:
         units = np.array([self._units.count(record.row_counts) for record in records], np.int64)
         first = self._num_units + np.cumsum(units) - units
         self._num_units += int(units.sum())
-        columns: dict[str, Any] = {
+        columns: dict[str, pa.Array] = {
             "path": encode_paths([record.path for record in records]),
             "size": pa.array([record.size for record in records], pa.int64()),
             "stamp": pa.array([record.stamp for record in records], pa.binary()),
@@ -741,5 +739,5 @@ def _concat_pages(tables: Sequence[pa.Table], pages: FilePages, units: Units) ->
     return result.table
 
 
-def _combine_chunks(column: pa.ChunkedArray) -> Any:
+def _combine_chunks(column: pa.ChunkedArray) -> pa.Array:
     return column.chunk(0) if column.num_chunks == 1 else pa.concat_arrays(column.chunks or [pa.array([], column.type)])

@@ -21,7 +21,7 @@ from ..errors import ParquetBloomError, UnknownColumnError
 from ..file.bloom_file import BloomFile
 from ..file.column_hashes import ColumnHashes, ExpressionHashes
 from ..file.column_reader import DISTANT_WINDOW_BYTES
-from ..file.file_columns import find_leaves, holds_elements
+from ..file.file_columns import find_sole_leaf, holds_elements
 from ..file.identity import (
     ColumnFingerprint,
     chunk_bytes_fingerprint,
@@ -317,25 +317,6 @@ def _open_with_tail(source: Source) -> BloomFile:
     return file
 
 
-def find_column_leaf(file: BloomFile, column: str) -> SchemaLeaf:
-    """Return the leaf of a file for a column.
-
-    Raises
-    ------
-    UnknownColumnError
-        There is none, or more than one.
-    """
-    leaves = find_leaves(file.leaves, column)
-    if len(leaves) != 1:
-        problem = "no such column" if not leaves else f"the name matches {len(leaves)} columns"
-        raise UnknownColumnError(problem, path=file.path, column=column)
-    (leaf,) = leaves
-    if any(f"{other.name}.".lower().startswith(f"{column}.".lower()) for other in file.leaves if other is not leaf):
-        # A case-insensitive query may mean the other column.
-        raise UnknownColumnError("other columns differ from it by their case only", path=file.path, column=column)
-    return leaf
-
-
 def cover_column(file: BloomFile, column: str, table_columns: TableColumns = None) -> Covered:
     """Return how a column is indexed; raise ParquetBloomError with the reason if it cannot be.
 
@@ -345,7 +326,7 @@ def cover_column(file: BloomFile, column: str, table_columns: TableColumns = Non
     """
     if isinstance(column, KeyExpression):
         return _cover_expression(file, column, table_columns)
-    leaf = find_column_leaf(file, column)
+    leaf = find_sole_leaf(file.leaves, column, file.path)
     meaning = "" if table_columns is None else identify_column(file.footer, leaf, column, table_columns)
     hashes = ColumnHashes(file, leaf)
     if not leaf.repeated and leaf.name == column:
@@ -356,9 +337,9 @@ def cover_column(file: BloomFile, column: str, table_columns: TableColumns = Non
 
 
 def find_key_leaves(file: BloomFile, column: str) -> list[SchemaLeaf]:
-    """Return the leaves of a file that the values of a column or expression are from; see `find_column_leaf`."""
+    """Return the leaves of a file that the values of a column or expression are from; see `find_sole_leaf`."""
     names = column.columns if isinstance(column, KeyExpression) else (column,)
-    return [find_column_leaf(file, name) for name in names]
+    return [find_sole_leaf(file.leaves, name, file.path) for name in names]
 
 
 def _cover_expression(file: BloomFile, expression: KeyExpression, table_columns: TableColumns) -> Covered:

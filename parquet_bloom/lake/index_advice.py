@@ -5,7 +5,7 @@ from __future__ import annotations
 import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,15 +19,17 @@ from ..util.messages import format_bytes
 from . import lake_files as sources
 from . import layouts
 from .hash_files import Covered, OpenedDataFile, hash_row_group, open_to_index
-from .postings_writer import layout_for
+from .postings_writer import PartShape
 from .units import FILE, GRANULARITIES, ROW_GROUP, ZONE, Units
 
 SAMPLE = 4
 """Files that are read by default."""
 
-_WORTHWHILE = 0.5  # a finer index is worth its bytes if a lookup reads at most this share of what it reads by a coarser
+_MAX_READ_SHARE = (
+    0.5  # a finer index is worth its bytes if a lookup reads at most this share of what it reads by a coarser
+)
 _CHEAP_BYTES = 64 << 10  # that a lookup reads: reading less takes no less time
-_MOST_FILES = 0.5  # of the files that hold a value: an index that names more of them saves little
+_MAX_NAMED_SHARE = 0.5  # of the files that hold a value: an index that names more of them saves little
 
 
 @dataclass(frozen=True)
@@ -86,9 +88,10 @@ class IndexAdvice:
 
     def __str__(self) -> str:
         lines = [
-            f"{one.granularity}: {one.bytes_a_value:.2f} bytes a value, {one.num_bytes:,} bytes; a key is in "
-            f"{one.candidates:.2f} of {one.units:,} units, and {one.bytes_read:,} bytes are read to find its rows"
-            for one in self.granularities
+            f"{option.granularity}: {option.bytes_a_value:.2f} bytes a value, {option.num_bytes:,} bytes; a key is in "
+            f"{option.candidates:.2f} of {option.units:,} units, and {option.bytes_read:,} bytes are read to find "
+            "its rows"
+            for option in self.granularities
         ]
         return "\n".join([*lines, self.reason, *([self.command] if self.command else [])])
 
@@ -114,14 +117,14 @@ class _FileSample(NamedTuple):
 
 
 def advise_index(
-    lake: Any,
+    lake: object,
     column: str,
     *,
     granularities: Sequence[str] = GRANULARITIES,
     zone_rows: int | None = None,
     sample: int = SAMPLE,
-    lake_filesystem: Any = None,
-    lake_storage_options: Mapping[str, Any] | None = None,
+    lake_filesystem: object = None,
+    lake_storage_options: Mapping[str, object] | None = None,
 ) -> IndexAdvice:
     """Estimate what an index of a column will cost by each granularity, and recommend one.
 
@@ -166,8 +169,8 @@ def advise_index(
             samples.append(_read_sample(opened, key, considered))
     scale = len(entries) / len(samples)
     options = tuple(_estimate(samples, units, scale, len(entries)) for units in considered)
-    rows = round(sum(sum(one.row_counts) for one in samples) * scale)
-    has_index = all(one.page_index for one in samples)
+    rows = round(sum(sum(seen.row_counts) for seen in samples) * scale)
+    has_index = all(seen.page_index for seen in samples)
     finds_pages = has_index or is_local(filesystem, [entry.path for entry in entries])
     recommended, reason = _recommend(options, len(entries), finds_pages)
     command = "" if recommended is None else _make_command(lake, str(key), recommended)
@@ -228,21 +231,21 @@ def _estimate(samples: Sequence[_FileSample], units: Units, scale: float, num_fi
     scale : how many times more files the lake has than were read.
     num_files : of the lake.
     """
-    values = round(sum(one.values[units.granularity] for one in samples) * scale)
-    num_units = round(sum(units.count(one.row_counts) for one in samples) * scale)
+    values = round(sum(sample.values[units.granularity] for sample in samples) * scale)
+    num_units = round(sum(units.count(sample.row_counts) for sample in samples) * scale)
     prefix_bits = layouts.make_settings(layouts.POSTINGS)["prefix_bits"]
     most = layouts.most_units(layouts.POSTINGS, {"prefix_bits": prefix_bits})
-    layout = layout_for(values, prefix_bits, min(num_units, most))
+    layout = PartShape(prefix_bits, min(num_units, most), num_entries=values).choose_layout()
     # As `parts.postings` packs them: entries, a count a sub-bucket, an offset and a checksum a block.
     entry_bits = layout.prefix_bits - layout.bucket_bits + layout.id_bits
     num_bytes = values * entry_bits / 8 + 2**layout.bucket_bits + 12 * 2 ** (layout.bucket_bits - layout.block_bits)
     holding = _estimate_holding_files(samples, num_files)
-    of_file = sum(one.values[FILE] for one in samples)
-    candidates = holding * sum(one.values[units.granularity] for one in samples) / max(1, of_file)
+    in_files = sum(sample.values[FILE] for sample in samples)
+    candidates = holding * sum(sample.values[units.granularity] for sample in samples) / max(1, in_files)
     candidates += values / 2**prefix_bits
-    row_groups = max(1.0, float(np.mean([len(one.row_counts) for one in samples])))
-    chunk_bytes = float(np.mean([one.chunk_bytes for one in samples]))
-    known = [one.num_pages for one in samples if one.num_pages is not None]
+    row_groups = max(1.0, float(np.mean([len(sample.row_counts) for sample in samples])))
+    chunk_bytes = float(np.mean([sample.chunk_bytes for sample in samples]))
+    known = [sample.num_pages for sample in samples if sample.num_pages is not None]
     num_pages = max(1.0, float(np.mean(known))) if len(known) == len(samples) else None
     chunks = candidates * (row_groups if units.granularity == FILE else 1.0)
     share = 1.0 if num_pages is None else _estimate_share(samples, units, num_pages)
@@ -264,7 +267,7 @@ def _estimate_share(samples: Sequence[_FileSample], units: Units, num_pages: flo
     """Return the share of a chunk's pages that have rows of a unit: of a zone, those that it overlaps."""
     if not units.zone_rows:
         return 1.0
-    counts = [number for one in samples for number in one.row_counts if number]
+    counts = [number for sample in samples for number in sample.row_counts if number]
     page_rows = max(1.0, float(np.mean(counts or [1])) / num_pages)
     return min(num_pages, 1.0 + (units.zone_rows - 1) / page_rows) / num_pages
 
@@ -273,8 +276,8 @@ def _estimate_holding_files(samples: Sequence[_FileSample], num_files: int) -> f
     """Return how many files hold a value that one of them holds, by the values that sampled files have in common."""
     if len(samples) < 2:
         return 1.0
-    total = sum(len(one.hashes) for one in samples)
-    every, counts = np.unique(np.concatenate([one.hashes for one in samples]), return_counts=True)
+    total = sum(len(sample.hashes) for sample in samples)
+    every, counts = np.unique(np.concatenate([sample.hashes for sample in samples]), return_counts=True)
     if not len(every):
         return 1.0
     # Of the values of a file, those of each other file.
@@ -292,16 +295,16 @@ def _recommend(
     finds_pages : whether a lookup can read some pages of a chunk.
     """
 
-    def reads(one: GranularityAdvice) -> int:
-        return one.bytes_read if finds_pages else one.bytes_read_without_pages
+    def reads(option: GranularityAdvice) -> int:
+        return option.bytes_read if finds_pages else option.bytes_read_without_pages
 
     coarsest = options[0]
     named = coarsest.candidates / max(1, coarsest.units)
-    if num_files > 1 and named > _MOST_FILES:
+    if num_files > 1 and named > _MAX_NAMED_SHARE:
         return None, f"a value is in {named:.0%} of the units: an index would name most of them, and save little"
     best = coarsest
     for finer in options[1:]:
-        if reads(best) > _CHEAP_BYTES and reads(finer) <= reads(best) * _WORTHWHILE:
+        if reads(best) > _CHEAP_BYTES and reads(finer) <= reads(best) * _MAX_READ_SHARE:
             best = finer
     name = best.granularity.replace("_", " ")
     reason = f"{name}: a lookup reads {format_bytes(reads(best))} of the column to find the rows of a key"
@@ -315,7 +318,7 @@ def _recommend(
     return best, reason
 
 
-def _make_command(lake: Any, column: str, chosen: GranularityAdvice) -> str:
+def _make_command(lake: object, column: str, chosen: GranularityAdvice) -> str:
     """Return the command that creates an index of a granularity."""
     paths = [str(path) for path in lake] if isinstance(lake, list | tuple) else [str(lake)]
     words = ["parquet-bloom", "index", "create", "INDEX", column, "--granularity", chosen.granularity]

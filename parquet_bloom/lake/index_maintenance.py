@@ -5,34 +5,31 @@ from __future__ import annotations
 import glob
 import math
 import os
-import random
 import re
 import secrets
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ..errors import ParquetBloomError, StorageError
-from ..storage import Entry, is_local
+from ..storage import is_local
 from ..storage.index_folder import Folder
 from ..util.threads import in_order
 from . import index_manifest as manifests
 from . import lake_files as sources
 from . import layouts
-from .file_table import NOT_COVERED, FileTable
-from .hash_files import hash_row_group, open_to_index
+from .file_table import FileTable
 from .index_manifest import ColumnPart, IndexManifest, Key, SegmentInfo
 from .index_part import PartReader
-from .index_reports import CheckReport, CompactReport
-from .index_snapshot import IndexSnapshotReader, open_for_writing
+from .index_reports import CompactReport
+from .index_snapshot import open_for_writing
+from .lake_files import LakeDescription
 from .liveness import LakeState, PathTable
-from .segment import Segment, make_header
-from .segment_builder import part_name
+from .segment import Segment, make_header, part_name
 
 # Names of segments' files. Other files in the folder are not ours, and are not deleted.
 _INDEX_FILE = re.compile(rf"[0-9a-f]{{16}}(-[0-9a-f]+)*\.(files|{'|'.join(layouts.LAYOUTS)})")
@@ -62,7 +59,6 @@ def begin_change(folder: Folder, tables: Mapping[str, FileTable] = {}) -> Iterat
 
 
 def remove(folder: Folder, lake_filesystem: object | None, files: Iterable[str | os.PathLike[str]] | str) -> int:
-    """See `LakeIndex.remove`."""
     given = [files] if isinstance(files, (str, os.PathLike)) or not isinstance(files, Iterable) else list(files)
     if not all(isinstance(path, (str, bytes, os.PathLike)) for path in given):
         raise ParquetBloomError("files are paths, each a string or a path object")
@@ -97,7 +93,9 @@ def _remove_marked(manifest: IndexManifest, gone: Sequence[NDArray[np.bool_]]) -
     ]
 
 
-def _without_roots(lake: Mapping[str, Any], paths: Sequence[Any], filesystem: object | None) -> Mapping[str, Any]:
+def _without_roots(
+    lake: LakeDescription, paths: Sequence[str | bytes | os.PathLike[str]], filesystem: object | None
+) -> LakeDescription:
     """Return the description of the lake without the folders at or below the given paths."""
     texts = map(os.fsdecode, paths)
     removed = [glob.escape(sources.name_of(path, filesystem).rstrip("/")) for path in texts if path.endswith("/")]
@@ -139,7 +137,7 @@ def compact(
     memory_limit: int,
     keep_seconds: float,
 ) -> CompactReport:
-    """See `LakeIndex.compact`.
+    """Merge all segments of an index into one, see `LakeIndex.compact`.
 
     Parameters
     ----------
@@ -318,70 +316,3 @@ def _read_names(folder: Folder, numbers: Sequence[int], before: IndexManifest | 
         return list(map(names, numbers))
     with in_order(names, numbers, _MANIFESTS_AT_A_TIME) as results:
         return list(results)
-
-
-def check(
-    state: IndexSnapshotReader, filesystem: object | None, sample: int, progress: Callable[[int, int], None] | None
-) -> CheckReport:
-    """See `LakeIndex.check`."""
-    report = CheckReport()
-    chosen = [
-        (segment, int(number))
-        for segment, alive in zip(state.segments, state.live.alive, strict=True)
-        for number in np.flatnonzero(alive & (segment.files.sizes >= 0))
-    ]
-    chosen = random.sample(chosen, min(sample, len(chosen)))
-    parts = [part for segment in state.segments for part in segment.parts]
-    total, done = len(parts) + len(chosen), 0
-    for part in parts:
-        try:
-            for reader in part.readers:
-                report.problems += reader.check()
-        except ParquetBloomError as error:
-            report.problems.append(str(error))
-        done += 1
-        if progress:
-            progress(done, total)
-    for segment, number in chosen:
-        try:
-            _check_file(state, segment, number, filesystem, report)
-        except ParquetBloomError as error:
-            report.problems.append(str(error))
-        report.files += 1
-        done += 1
-        if progress:
-            progress(done, total)
-    return report
-
-
-def _check_file(
-    state: IndexSnapshotReader, segment: Segment, number: int, filesystem: object | None, report: CheckReport
-) -> None:
-    """Read a file again, and look up all of its values."""
-    path = segment.files.path(number)
-    foreign, units = state.live.foreign[state.segments.index(segment)], state.manifest.units
-    opened = open_to_index(Entry(path), state.manifest.columns, filesystem, state.live.table_columns)
-    with opened.file.source:
-        if segment.files.fingerprints(number) != (opened.footer, opened.data_fingerprint()):
-            report.problems.append(f"{path}: it is not what was indexed any more")
-            return
-        first = int(segment.files.first_units[number])
-        for column, covered in opened.columns.items():
-            part_number = int(segment.files.parts(column)[number])
-            if part_number == NOT_COVERED or part_number in foreign:
-                continue
-            part = segment.parts[part_number]
-            for row_group in opened.file.row_groups:
-                unit = first + units.find_first(row_group, opened.row_counts)
-                lost = total = 0
-                for i, hashes in enumerate(hash_row_group(covered, row_group, units.zone_rows)):
-                    matches = part.find(hashes)
-                    hit = np.zeros(len(hashes), np.bool_)
-                    hit[matches.queries[matches.units == unit + i]] = True
-                    hit[list(matches.unknown)] = True
-                    lost, total = lost + int((~hit).sum()), total + len(hashes)
-                report.values += total
-                if lost:
-                    problem = f"{lost:,} of {total:,} values are not found"
-                    error = ParquetBloomError(problem, path=path, row_group=row_group, column=column)
-                    report.problems.append(str(error))

@@ -11,9 +11,9 @@ import json
 import re
 import time
 from base64 import b64decode, b64encode
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field, replace
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import pyroaring
@@ -27,7 +27,7 @@ from ..predicate.pruning_statistics import ColumnShape
 from ..storage.index_folder import Folder
 from . import json_checks as strict
 from .index_part import PartInfo
-from .lake_files import CATALOG, OUTSIDE
+from .lake_files import CATALOG, OUTSIDE, LakeDescription
 from .units import FILE, LEAST_ZONE_ROWS, MOST_ZONE_ROWS, ROW_GROUP, ZONE, Units
 
 FORMAT = 1
@@ -151,8 +151,7 @@ class IndexManifest:
     layout : "postings" or "cuckoo".
     granularity : "file", "row_group" or "zone": what a unit is.
     settings : settings of the layout.
-    lake : how the live files are listed: {"paths": [...]}, {"delta": path}, {"iceberg": path, or name in a "catalog"};
-        empty where only the indexed files themselves are checked.
+    lake : how the live files are listed; empty where only the indexed files themselves are checked.
     snapshot : table snapshot that was indexed last; empty for plain files.
     segments : segments of the index.
     num_live : number of files of that snapshot, if every one of them was indexed then; None if that is not known.
@@ -163,9 +162,9 @@ class IndexManifest:
     columns: tuple[str, ...]
     layout: str
     granularity: str
-    settings: Mapping[str, Any]
-    lake: Mapping[str, Any] = field(default_factory=dict)
-    snapshot: Mapping[str, Any] = field(default_factory=dict)
+    settings: Mapping[str, int]
+    lake: LakeDescription = field(default_factory=LakeDescription)
+    snapshot: Mapping[str, object] = field(default_factory=dict)
     segments: tuple[SegmentInfo, ...] = ()
     num_live: int | None = None
     zone_rows: int = 0
@@ -202,7 +201,7 @@ def manifest_name(number: int) -> str:
     return f"manifest-{number:012d}.json"
 
 
-def numbers_in(names: Mapping[str, Any]) -> list[int]:
+def numbers_in(names: Iterable[str]) -> list[int]:
     """Return the numbers of the manifests among the files of a folder, ascending."""
     return sorted(int(match[1]) for match in map(_NAME.fullmatch, names) if match)
 
@@ -254,10 +253,11 @@ def read(folder: Folder, number: int) -> IndexManifest:
         raise BrokenIndexError("the manifest does not fit its checksum", path=folder.path_of(name))
     try:
         fields = strict.fields(json.loads(body))
-        if strict.number(fields.get("format")) not in _FORMATS:
+        number_of_format = strict.number(fields.get("format"))
+        if number_of_format not in _FORMATS:
             known = f"{', '.join(map(str, _FORMATS[:-1]))} and {_FORMATS[-1]}"
-            raise BrokenIndexError(f"it is an index of format {fields['format']}; this version knows {known}")
-        strict.require_names(fields, *_FIELDS[fields["format"]])
+            raise BrokenIndexError(f"it is an index of format {number_of_format}; this version knows {known}")
+        strict.require_names(fields, *_FIELDS[number_of_format])
         if strict.number(fields["number"]) != number:
             raise BrokenIndexError(f"the manifest says that its number is {fields['number']}")
         columns = _parse_columns(fields)
@@ -313,7 +313,7 @@ def write(folder: Folder, manifest: IndexManifest) -> None:
         }
         | ({} if manifest.num_live is None else {"num_live": manifest.num_live})
         | ({"zone_rows": manifest.zone_rows} if manifest.granularity == ZONE else {})
-        | ({"expressions": {one: one.to_json() for one in manifest.expressions}} if manifest.expressions else {})
+        | ({"expressions": {key: key.to_json() for key in manifest.expressions}} if manifest.expressions else {})
     ).encode()
     try:
         with folder.create(manifest_name(manifest.number), new=True) as new:
@@ -334,7 +334,7 @@ def _checksum(body: bytes) -> bytes:
     return f"\n{hash_one(body):016x}\n".encode()
 
 
-def _segment_to_json(segment: SegmentInfo) -> dict[str, Any]:
+def _segment_to_json(segment: SegmentInfo) -> dict[str, object]:
     removed = pyroaring.BitMap(segment.removed.tolist()).serialize() if len(segment.removed) else b""
     return {
         "name": segment.name,
@@ -356,7 +356,7 @@ def _segment_to_json(segment: SegmentInfo) -> dict[str, Any]:
     }
 
 
-def _parse_columns(fields: Mapping[str, Any]) -> tuple[str, ...]:
+def _parse_columns(fields: Mapping[str, object]) -> tuple[str, ...]:
     """Return the columns, of which formats 2 and 3 say which are expressions."""
     columns = [strict.text(column) for column in strict.items(fields["columns"])]
     expressions = strict.fields(fields.get("expressions", {}))
@@ -372,7 +372,7 @@ def _parse_columns(fields: Mapping[str, Any]) -> tuple[str, ...]:
     )
 
 
-def _parse_units(fields: Mapping[str, Any]) -> Units:
+def _parse_units(fields: Mapping[str, object]) -> Units:
     """Return what a unit is: in format 3 a zone, in others a file or a row group."""
     if fields["format"] != _FORMAT_WITH_ZONES:
         return Units(strict.one_of(fields["granularity"], (FILE, ROW_GROUP)))
@@ -380,21 +380,21 @@ def _parse_units(fields: Mapping[str, Any]) -> Units:
     return Units(strict.one_of(fields["granularity"], (ZONE,)), zone_rows)
 
 
-def _find_column(fields: Mapping[str, Any], columns: tuple[str, ...]) -> str:
+def _find_column(fields: Mapping[str, object], columns: tuple[str, ...]) -> str:
     """Return the column, or expression, that a part has values of."""
     return columns[columns.index(strict.one_of(fields["column"], columns))]
 
 
-def _parse_other_types(fields: Mapping[str, Any], columns: tuple[str, ...]) -> tuple[ColumnType, ...]:
+def _parse_other_types(fields: Mapping[str, object], columns: tuple[str, ...]) -> tuple[ColumnType, ...]:
     """Return the other types of a part, as many as its expression has columns after the first."""
-    types = tuple(type_from_json(strict.fields(one)) for one in strict.items(fields.get("other_types", [])))
+    types = tuple(type_from_json(strict.fields(stored)) for stored in strict.items(fields.get("other_types", [])))
     column = _find_column(fields, columns)
     if len(types) != (len(column.columns) - 1 if isinstance(column, KeyExpression) else 0):
         raise ValueError(f"a part of {column!r} has {1 + len(types)} types")
     return types
 
 
-def _parse_lake(fields: Mapping[str, Any]) -> Mapping[str, Any]:
+def _parse_lake(fields: Mapping[str, object]) -> LakeDescription:
     """Return how the live files are listed, as `listing.list_lake` takes it."""
     locations = {kind: where for kind, where in fields.items() if kind not in (OUTSIDE, CATALOG)}
     if len(locations) > 1 or fields.get(OUTSIDE, True) is not True:
@@ -411,11 +411,12 @@ def _parse_lake(fields: Mapping[str, Any]) -> Mapping[str, Any]:
         strict.one_of(next(iter(locations), ""), ("iceberg",))
     elif isinstance(locations.get("iceberg"), list) or isinstance(locations.get("delta"), list):
         raise ValueError("a table is at one path")
-    return fields
+    return cast(LakeDescription, fields)
 
 
-def _parse_slice(fields: Mapping[str, Any]) -> PartInfo:
-    strict.require_names(strict.fields(fields), _SLICE_FIELDS)
+def _parse_slice(stored: object) -> PartInfo:
+    fields = strict.fields(stored)
+    strict.require_names(fields, _SLICE_FIELDS)
     numbers = (strict.number(fields[name]) for name in ("num_bytes", "num_entries", "first", "last"))
     return PartInfo(strict.text(fields["name"]), *numbers)
 
@@ -428,10 +429,12 @@ def _require_all_hashes(slices: tuple[PartInfo, ...]) -> tuple[PartInfo, ...]:
     return slices
 
 
-def _parse_segment(fields: Mapping[str, Any], columns: tuple[str, ...]) -> SegmentInfo:
-    strict.require_names(strict.fields(fields), _SEGMENT_FIELDS)
-    for part in strict.items(fields["parts"]):
-        strict.require_names(strict.fields(part), _PART_FIELDS, ("other_types",))
+def _parse_segment(stored: object, columns: tuple[str, ...]) -> SegmentInfo:
+    fields = strict.fields(stored)
+    strict.require_names(fields, _SEGMENT_FIELDS)
+    stored_parts = [strict.fields(part) for part in strict.items(fields["parts"])]
+    for part in stored_parts:
+        strict.require_names(part, _PART_FIELDS, ("other_types",))
     num_files = strict.number(fields["num_files"], _MOST_UNITS)
     num_units = strict.number(fields["num_units"], _MOST_UNITS)
     bitmap = b64decode(strict.text(fields["removed"]), validate=True)
@@ -447,13 +450,14 @@ def _parse_segment(fields: Mapping[str, Any], columns: tuple[str, ...]) -> Segme
             _parse_other_types(part, columns),
             _require_all_hashes(tuple(map(_parse_slice, strict.items(part["slices"])))),
         )
-        for part in strict.items(fields["parts"])
+        for part in stored_parts
     )
     return SegmentInfo(strict.text(fields["name"]), strict.text(fields["files"]), num_files, num_units, parts, removed)
 
 
-def list_lake_roots(lake: Mapping[str, Any]) -> list[str]:
+def list_lake_roots(lake: LakeDescription) -> list[str]:
     """Return the folders and patterns of an index's lake, as recorded in its manifest."""
     if CATALOG in lake:  # which knows where the table is
         return []
-    return [*lake.get("paths", ()), *(lake[kind] for kind in ("delta", "iceberg") if kind in lake)]
+    tables = (lake.get("delta"), lake.get("iceberg"))
+    return [*lake.get("paths", ()), *(path for path in tables if isinstance(path, str))]

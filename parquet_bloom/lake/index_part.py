@@ -12,7 +12,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from types import TracebackType
-from typing import Any, NamedTuple, Self
+from typing import NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -38,7 +38,7 @@ class Section(NamedTuple):
     checksum: int | None
 
 
-def _section(offset: Any, length: Any, checksum: Any) -> Section:
+def _section(offset: object, length: object, checksum: object) -> Section:
     """Read a section's location from a footer; raise ValueError if it is invalid."""
     unchecked = checksum is None
     return Section(strict.number(offset), strict.number(length), None if unchecked else strict.number(checksum))
@@ -71,17 +71,19 @@ class SectionWriter:
         self._end()
         self._open = name, self._rewrite.tell()
 
-    def write(self, data: Any) -> None:
+    def write(self, data: bytes | memoryview | NDArray[np.uint8]) -> None:
         """Append to the current section."""
         self._rewrite.write(data)
 
-    def add(self, name: str, data: Any) -> None:
+    def add(self, name: str, data: bytes | memoryview | NDArray[np.uint8]) -> None:
         """Write a complete section, with its checksum."""
         self._end()
-        self._sections[name] = Section(self._rewrite.tell(), memoryview(data).nbytes, hash_one(data))
+        self._sections[name] = Section(
+            self._rewrite.tell(), len(data) if isinstance(data, bytes) else data.nbytes, hash_one(data)
+        )
         self._rewrite.write(data)
 
-    def finish(self, kind: str, meta: Mapping[str, Any]) -> int:
+    def finish(self, kind: str, meta: Mapping[str, object]) -> int:
         """Write the footer with `kind` and `meta` (JSON), and publish the file. Return its length in bytes."""
         self._end()
         footer = json.dumps({"kind": kind, "meta": dict(meta), "sections": self._sections}).encode()
@@ -134,8 +136,10 @@ class Sections:
             footer = self._footer()
             if footer["kind"] != kind:
                 raise BrokenIndexError(f"it is a {footer['kind']!r} part, not a {kind!r} one")
-            self.meta: Mapping[str, Any] = strict.fields(footer["meta"])
-            self._sections = {name: _section(*section) for name, section in footer["sections"].items()}
+            self.meta: Mapping[str, object] = strict.fields(footer["meta"])
+            self._sections = {
+                name: _section(*strict.items(section)) for name, section in strict.fields(footer["sections"]).items()
+            }
             for name, section in self._sections.items():
                 if not (
                     section.offset >= 0 and section.length >= 0 and section.offset + section.length <= self.source.size
@@ -163,7 +167,7 @@ class Sections:
         if len(self.source.kept[0]) > most_bytes:
             self.source.keep(0, b"")
 
-    def _footer(self) -> dict[str, Any]:
+    def _footer(self) -> Mapping[str, object]:
         size = self.source.size
         if size < _TAIL.size:
             raise BrokenIndexError(f"it has {size} bytes, too few for a part of an index")
@@ -176,7 +180,7 @@ class Sections:
         footer = self.source.read_at(size - _TAIL.size - length, length)
         if hash_one(footer) != checksum:
             raise BrokenIndexError("its footer does not fit its checksum")
-        return dict(json.loads(footer))
+        return strict.fields(json.loads(footer))
 
     def section(self, name: str) -> Section:
         """Return the location of a section; raise BrokenIndexError if there is none of the name."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -38,6 +38,7 @@ _UNKNOWN = FileSelection(False)
 _ALL = FileSelection(True)
 
 
+@dataclass(eq=False)
 class IndexPruner:
     """Evaluates one predicate against an index.
 
@@ -56,29 +57,26 @@ class IndexPruner:
     requests, bytes_read : cost so far.
     """
 
-    def __init__(
-        self,
-        state: IndexSnapshotReader,
-        node: Node,
-        timezone: str = "UTC",
-        ignore_case: bool = False,
-        filesystem: object | None = None,
-        trusted: Trusted | None = None,
-        means: Means | None = None,
-    ):
-        self.doubts: dict[str, None] = {}
-        self.requests = self.bytes_read = 0
+    state: IndexSnapshotReader
+    node: Node
+    timezone: str = "UTC"
+    ignore_case: bool = False
+    filesystem: object | None = None
+    trusted: Trusted | None = None
+    means: Means | None = None
+    doubts: dict[str, None] = field(default_factory=dict, init=False)
+    requests: int = field(default=0, init=False)
+    bytes_read: int = field(default=0, init=False)
+
+    def __post_init__(self) -> None:
         self._counting = threading.Lock()
-        self._state = state
-        self._filesystem = filesystem
-        self._trusted = trusted
-        self._means = means
-        keys = KeyPredicate(node, state.manifest.expressions, timezone, ignore_case)
+        columns = self.state.manifest.columns
+        keys = KeyPredicate(self.node, self.state.manifest.expressions, self.timezone, self.ignore_case)
         self._keys = keys.by_name
-        self._predicate = PruningPredicate(keys.node, timezone)
-        plain = [column for column in state.manifest.columns if not isinstance(column, KeyExpression)]
+        self._predicate = PruningPredicate(keys.node, self.timezone)
+        plain = [column for column in columns if not isinstance(column, KeyExpression)]
         names = [name for name in self._predicate.columns if name not in self._keys]
-        self._indexed_names = _match_columns(names, plain, ignore_case)
+        self._indexed_names = _match_columns(names, plain, self.ignore_case)
         self._indexed_names |= {name: key.expression for name, key in self._keys.items()}
         self._verdicts: dict[int, NDArray[np.int32]] = {}
         self._path_table: PathTable | None = None
@@ -97,12 +95,12 @@ class IndexPruner:
         if not self.useful:
             return [_UNKNOWN] * len(entries)
         if self._path_table is None:
-            self._path_table = PathTable(self._state.segments)
-        names = [sources.name_of(entry.path, self._filesystem) for entry in entries]
+            self._path_table = PathTable(self.state.segments)
+        names = [sources.name_of(entry.path, self.filesystem) for entry in entries]
         owners, numbers = self._path_table.find(names)
         selections = [_UNKNOWN] * len(entries)
         self._evaluate_ahead(np.unique(owners[owners >= 0]).tolist())
-        for i, segment in enumerate(self._state.segments):
+        for i, segment in enumerate(self.state.segments):
             positions = np.flatnonzero(owners == i)
             if not len(positions):
                 continue
@@ -119,11 +117,11 @@ class IndexPruner:
 
     def live(self) -> Iterator[tuple[str, FileSelection]]:
         """Yield every file that was live when the index was opened, with the index's result for it."""
-        self._evaluate_ahead(range(len(self._state.segments)))
-        for i, (segment, alive) in enumerate(zip(self._state.segments, self._state.live.alive, strict=True)):
+        self._evaluate_ahead(range(len(self.state.segments)))
+        for i, (segment, alive) in enumerate(zip(self.state.segments, self.state.live.alive, strict=True)):
             numbers = np.flatnonzero(alive)
             yield from zip(segment.files.paths(numbers), self._make_selections(i, segment, numbers), strict=True)
-        for path in self._state.live.unindexed:
+        for path in self.state.live.unindexed:
             yield path, _UNKNOWN
 
     def _find_unchanged(
@@ -133,11 +131,11 @@ class IndexPruner:
         if not entries:
             return np.empty(0, np.bool_)
         costs: list[tuple[int, int]] = []
-        current = [one or _MISSING for one in read_version_tokens(entries, self._filesystem, costs)]
+        current = [token or _MISSING for token in read_version_tokens(entries, self.filesystem, costs)]
         self.requests += sum(requests for requests, _ in costs)
         self.bytes_read += sum(bytes_read for _, bytes_read in costs)
         unchanged = match_stamps(segment, numbers, current)
-        restamped = self._state.live.restamped
+        restamped = self.state.live.restamped
         if restamped:
             for position in np.flatnonzero(~unchanged).tolist():
                 unchanged[position] = restamped.get(FileRef(i, int(numbers[position]))) == current[position]
@@ -147,7 +145,7 @@ class IndexPruner:
         verdicts = self._evaluate_segment(i, segment)
         possible = self._predicate.possible(verdicts)
         first = segment.files.first_units
-        if self._state.manifest.granularity == FILE:
+        if self.state.manifest.granularity == FILE:
             units = first[numbers]
             for read, number in zip(possible[units].tolist(), verdicts[units].tolist(), strict=True):
                 yield _ALL if read else self._make_skipped(number)
@@ -158,7 +156,7 @@ class IndexPruner:
                 if can_match.all():
                     yield _ALL
                     continue
-                restamped = self._state.live.restamped.get(FileRef(i, number))
+                restamped = self.state.live.restamped.get(FileRef(i, number))
                 stamp = segment.files.stamps[number].as_py() if restamped is None else restamped[1]
                 rows = segment.find_rows((np.flatnonzero(can_match) + first[number]).tolist(), number)
                 assert rows is not None
@@ -168,10 +166,10 @@ class IndexPruner:
 
     def _evaluate_ahead(self, positions: Sequence[int]) -> None:
         """Query remote segments concurrently, as each takes a few requests in sequence."""
-        remote = [i for i in positions if self._state.segments[i].is_remote]
+        remote = [i for i in positions if self.state.segments[i].is_remote]
         if len(remote) > 1:
             running = in_order(
-                lambda i: self._evaluate_segment(i, self._state.segments[i]),
+                lambda i: self._evaluate_segment(i, self.state.segments[i]),
                 remote,
                 min(len(remote), _SEGMENTS_AT_A_TIME),
             )
@@ -220,10 +218,10 @@ class IndexPruner:
                 if statistics is not None:
                     parts[name], columns[name] = part, statistics
                 continue
-            same = part.info.by_name if self._means is None else self._means(indexed_name, part.info.meaning)
+            same = part.info.by_name if self.means is None else self.means(indexed_name, part.info.meaning)
             if not same:
                 continue
-            if self._trusted is None or self._trusted(indexed_name, part.info.column_type):
+            if self.trusted is None or self.trusted(indexed_name, part.info.column_type):
                 parts[name] = part
                 columns[name] = _make_statistics(part, len(units))
 
@@ -235,8 +233,8 @@ class IndexPruner:
     def _make_key_statistics(self, key: IndexedKey, part: OpenPart, count: int) -> PruningStatisticsArray | None:
         """Return statistics of units that have keys of an expression; None if they cannot be used."""
         types = part.info.column_type, *part.info.other_types
-        if self._means is not None or (
-            self._trusted is not None and not all(map(self._trusted, key.expression.columns, types))
+        if self.means is not None or (
+            self.trusted is not None and not all(map(self.trusted, key.expression.columns, types))
         ):
             return None
         hasher = key.find_hasher(types)

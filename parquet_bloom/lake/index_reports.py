@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, NamedTuple
+from dataclasses import asdict, dataclass, field
+from typing import TYPE_CHECKING, NamedTuple
 
 from ..errors import ParquetBloomError
 from ..redaction import shown_redacted
@@ -28,6 +28,14 @@ class Candidate(NamedTuple):
     path: str
     row_groups: tuple[int, ...] | None = None
     rows: tuple[RowRanges, ...] | None = None
+
+    def to_dict(self) -> dict[str, object]:
+        """Return the candidate as JSON can hold it."""
+        return {
+            "path": self.path,
+            "row_groups": None if self.row_groups is None else list(self.row_groups),
+            "rows": None if self.rows is None else [[list(span) for span in ranges] for ranges in self.rows],
+        }
 
 
 class FileSelection(NamedTuple):
@@ -96,6 +104,10 @@ class AppendReport:
     uncovered: dict[str, dict[str, str]] = field(default_factory=dict)
     merged: int = 0
 
+    def to_dict(self) -> dict[str, object]:
+        """Return the report as JSON can hold it; `failed` has the texts of errors."""
+        return asdict(self) | {"failed": {path: str(error) for path, error in self.failed.items()}}
+
     @property
     def indexed(self) -> int:
         return self.added + self.replaced
@@ -159,7 +171,7 @@ class IndexStats:
     layout: str
     granularity: str
     columns: tuple[str, ...]
-    settings: Mapping[str, Any]
+    settings: Mapping[str, int]
     segments: int
     files: int
     units: int
@@ -170,8 +182,12 @@ class IndexStats:
     num_bytes: Mapping[str, int]
     files_bytes: int
     expected_false: Mapping[str, float]
-    snapshot: Mapping[str, Any]
+    snapshot: Mapping[str, object]
     zone_rows: int = 0
+
+    def to_dict(self) -> dict[str, object]:
+        """Return the figures as JSON can hold them."""
+        return asdict(self) | {"bytes_a_value": self.bytes_a_value}
 
     @property
     def bytes_a_value(self) -> float:
@@ -205,5 +221,5 @@ class IndexSnapshot(NamedTuple):
     """State of an index: the number of its manifest, and the table snapshot that was indexed last."""
 
     version: int
-    table: Mapping[str, Any]
+    table: Mapping[str, object]
     files: int

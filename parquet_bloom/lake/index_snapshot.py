@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import repeat
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ..errors import ConcurrentChangeError, ParquetBloomError, StorageError, UnknownColumnError
 from ..hashing.coerce import HashedLiterals, coerce, hash_literals, is_of_kind
+from ..hashing.column_type import ColumnType
 from ..predicate.key_expression import TUPLE, KeyExpression, parse_key
 from ..predicate.literal import make_mismatch_error
 from ..storage import is_local
@@ -105,11 +106,10 @@ class IndexSnapshotReader:
     _always: dict[str, list[Candidate]] = field(default_factory=dict)
     _parts: dict[str, list[tuple[int, Segment, int, OpenPart]]] = field(default_factory=dict)
 
-    def lookup(self, column: str, literals: Sequence[Any], timezone: str, remote: bool) -> Answers:
-        """Return the files that may hold each of some values. See `LakeIndex.lookup`."""
+    def lookup(self, column: str, values: Iterable[object], timezone: str, remote: bool) -> Answers:
+        """Return the files that may hold each of some values. See `LakeIndexReader.lookup`."""
         column = self.find_column(column)
-        if isinstance(column, KeyExpression):
-            literals = parse_key_literals(literals, column)
+        literals = parse_key_literals(values, column) if isinstance(column, KeyExpression) else [*values]
         if not literals:
             return Answers([])
         if len(literals) == 1 and not remote:
@@ -129,7 +129,7 @@ class IndexSnapshotReader:
             matching += always
         return Answers(candidates, matches.doubts, *self._add_table_costs(matches))
 
-    def select(self, column: str, literals: Sequence[Any], timezone: str, remote: bool) -> Selections:
+    def select(self, column: str, literals: Sequence[object], timezone: str, remote: bool) -> Selections:
         """Return the files that may hold any of some values, and what is known of their row groups."""
         one = self._select_one(column, literals[0]) if len(literals) == 1 and not remote else None
         if one is not None:
@@ -138,10 +138,10 @@ class IndexSnapshotReader:
         matches = self._query_parts(column, literals, timezone, remote)
         for part in matches.parts:
             units, segment = np.unique(part.every if part.unknown else part.units), part.segment
-            of_file = segment.files.find_files(units)
-            inside = self.live.alive[part.number][of_file]
-            units, of_file = units[inside], of_file[inside]
-            numbers, first = np.unique(of_file, return_index=True)
+            owners = segment.files.find_files(units)
+            inside = self.live.alive[part.number][owners]
+            units, owners = units[inside], owners[inside]
+            numbers, first = np.unique(owners, return_index=True)
             for number, path, some in zip(
                 numbers.tolist(), segment.files.paths(numbers), np.split(units, first)[1:], strict=True
             ):
@@ -182,7 +182,7 @@ class IndexSnapshotReader:
             raise UnknownColumnError(f"the index has no such column; it has: {names}", column=name)
         return found
 
-    def require_comparable(self, column: str, literals: Sequence[Any]) -> None:
+    def require_comparable(self, column: str, literals: Sequence[object]) -> None:
         """Raise if a literal is of another kind than a column's values in all files, which then all would be named.
 
         Raises
@@ -212,10 +212,10 @@ class IndexSnapshotReader:
     def _columns(self) -> dict[str, str]:
         return {column: column for column in self.manifest.columns}
 
-    def _query_parts(self, column: str, literals: Sequence[Any], timezone: str, remote: bool) -> _Matches:
+    def _query_parts(self, column: str, literals: Sequence[object], timezone: str, remote: bool) -> _Matches:
         """Query all parts that hold values of a column; those of a remote index concurrently."""
         part_queries: list[_PartQuery] = []
-        probes: dict[Any, HashedLiterals] = {}
+        probes: dict[tuple[ColumnType, ...], HashedLiterals] = {}
         for i, segment, number, part in self._list_parts(column):
             types = part.info.column_type, *part.info.other_types
             if types not in probes:
@@ -248,7 +248,7 @@ class IndexSnapshotReader:
         costs = [segment.files.new_cost() for segment in self.segments]  # the names of files were read just now
         return matches.requests + sum(cost[0] for cost in costs), matches.bytes_read + sum(cost[1] for cost in costs)
 
-    def _lookup_one(self, column: str, literal: Any) -> Answers | None:
+    def _lookup_one(self, column: str, literal: object) -> Answers | None:
         """Look up a single value with one hash on a fast path; None where the general path is needed."""
         one = self._find_one(column, literal)
         if one is None:
@@ -259,7 +259,7 @@ class IndexSnapshotReader:
         always = self.always(column)
         return Answers([candidates + always if always else candidates], (), one.requests, one.bytes_read)
 
-    def _select_one(self, column: str, literal: Any) -> Selections | None:
+    def _select_one(self, column: str, literal: object) -> Selections | None:
         one = self._find_one(column, literal)
         if one is None:
             return None
@@ -269,7 +269,7 @@ class IndexSnapshotReader:
         files.update(dict.fromkeys([candidate.path for candidate in self.always(column)]))
         return Selections(files, {}, one.requests, one.bytes_read)
 
-    def _find_one(self, column: str, literal: Any) -> _OneMatch | None:
+    def _find_one(self, column: str, literal: object) -> _OneMatch | None:
         """Find the units of a single value with one hash in each part; None where the general path is needed."""
         if isinstance(column, KeyExpression):
             return None
@@ -332,13 +332,11 @@ class IndexSnapshotReader:
             candidates[value].append(_make_candidate(segment, file, unit, path))
 
     def close(self) -> None:
-        """Close the segments."""
         for segment in self.segments:
             segment.close()
 
 
 def _find_in_part(query: _PartQuery) -> PartMatches:
-    """Return the matches of a part."""
     _, _, _, part, probe = query
     return part.find(probe.hashes)
 
@@ -349,13 +347,13 @@ def _merge(candidates: list[Candidate]) -> None:
         return
     merged: dict[str, dict[int, list[tuple[int, int]] | None] | None] = {}
     for path, row_groups, rows in candidates:
-        of_file = merged.setdefault(path, {})
-        if row_groups is None or of_file is None:
+        found = merged.setdefault(path, {})
+        if row_groups is None or found is None:
             merged[path] = None
             continue
         for number, ranges in zip(row_groups, repeat(None) if rows is None else rows, strict=False):
-            before = of_file.setdefault(number, [])
-            of_file[number] = None if before is None or ranges is None else [*before, *ranges]
+            before = found.setdefault(number, [])
+            found[number] = None if before is None or ranges is None else [*before, *ranges]
     candidates[:] = [_merge_rows(path, some) for path, some in merged.items()]
 
 
@@ -365,33 +363,31 @@ def _merge_rows(path: str, ranges: Mapping[int, list[tuple[int, int]] | None] | 
         return Candidate(path)
     numbers = tuple(sorted(ranges))
     rows = [None if (some := ranges[number]) is None else unite_ranges(some) for number in numbers]
-    return Candidate(path, numbers, None if None in rows else tuple(one for one in rows if one is not None))
+    return Candidate(path, numbers, None if None in rows else tuple(some for some in rows if some is not None))
 
 
 def _make_candidate(segment: Segment, file: int, unit: int, path: str | None = None) -> Candidate:
-    """Return the candidate that a unit of a file is."""
     path, rows = segment.files.path(file) if path is None else path, segment.find_rows([unit], file)
     return Candidate(path) if rows is None else rows.to_candidate(path)
 
 
-def _unite(one: FileSelection, other: FileSelection) -> FileSelection:
+def _unite(first: FileSelection, second: FileSelection) -> FileSelection:
     """Return the selection of the rows that are in any of two, which are of one path.
 
     Where they are of different versions of the file, or of other units, it is the whole file.
     """
-    if (one.stamp, one.row_counts) != (other.stamp, other.row_counts) or None in (one.row_groups, other.row_groups):
-        return one._replace(row_groups=None, rows={})
-    assert one.row_groups is not None
-    assert other.row_groups is not None
-    both = one.row_groups & other.row_groups
+    is_same = (first.stamp, first.row_counts) == (second.stamp, second.row_counts)
+    if not is_same or first.row_groups is None or second.row_groups is None:
+        return first._replace(row_groups=None, rows={})
+    both = first.row_groups & second.row_groups
     rows = {
-        number: unite_ranges([*one.rows[number], *other.rows[number]])
+        number: unite_ranges([*first.rows[number], *second.rows[number]])
         for number in both
-        if number in one.rows and number in other.rows
+        if number in first.rows and number in second.rows
     }
-    for selection in (one, other):
+    for selection in (first, second):
         rows |= {number: ranges for number, ranges in selection.rows.items() if number not in both}
-    return one._replace(row_groups=one.row_groups | other.row_groups, rows=rows)
+    return first._replace(row_groups=first.row_groups | second.row_groups, rows=rows)
 
 
 def open_segments(

@@ -5,8 +5,8 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import closing
-from dataclasses import replace
-from typing import Any, NamedTuple
+from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -25,9 +25,10 @@ from .hash_files import HashedRowGroup, OpenedDataFile, hash_files
 from .index_maintenance import begin_change, merge_tiers, restamp, sweep
 from .index_manifest import IndexManifest, Key, SegmentInfo
 from .index_reports import AppendReport
+from .index_snapshot import IndexSnapshotReader
+from .lake_files import LakeAccess, LakeDescription
 from .liveness import LakeState, LivenessCheck, PathTable, assume_live
-from .segment import Segment
-from .segment_builder import SegmentBuilder
+from .segment import Segment, SegmentBuilder
 from .units import FILE
 
 Progress = Callable[[int, int], None]
@@ -45,70 +46,96 @@ class AppendResult(NamedTuple):
     """
 
     report: AppendReport
-    roots: Mapping[str, Any]
+    roots: LakeDescription
     manifest: IndexManifest
     tables: Mapping[str, FileTable]
 
 
-def append(
-    folder: Folder,
-    lake_filesystem: object | None,
-    lake_options: Mapping[str, Any] | None,
-    files: Any,
-    liveness: LivenessCheck,
-    *,
-    memory_limit: int,
-    threads: int,
-    progress: Progress | None = None,
-    on_error: Callable[[ParquetBloomError], None] | None = None,
-    tables: Mapping[str, FileTable] = {},
-    table: Table | None = None,
-) -> AppendResult:
-    """See `LakeIndex.append`; for `tables` see `open_segments`.
+@dataclass(frozen=True)
+class AppendLimits:
+    """How files are appended; see `LakeIndex.append`."""
 
-    Parameters
+    memory_limit: int
+    threads: int = 1
+    progress: Progress | None = None
+    on_error: Callable[[ParquetBloomError], None] | None = None
+
+
+@dataclass(frozen=True)
+class IndexWriter:
+    """Appends to an index.
+
+    Attributes
     ----------
-    table : what the index is over, if that is a table; for files that are not given.
+    folder : of the index.
+    lake : how the lake's files are reached.
+    liveness : of its files.
+    tables : see `open_segments`.
     """
-    with begin_change(folder, tables) as (manifest, segments):
-        recent = None if table is None or files is not None else _list_changes(manifest, segments, table)
-        if recent is None:
-            lake = files if files is not None else table or manifest.lake
-            listing = sources.list_lake(lake, lake_filesystem, lake_options)
-            live, num_live = liveness.check(segments, listing), len(listing.entries)
-        else:
-            listing, num_live = recent
-            live = LakeState.make_unchecked(segments, listing)
-            live.unindexed = [entry.path for entry in listing.entries]
-        sources.require_no_table(manifest.columns, listing.table)
-        roots = sources.merge_roots(manifest.lake, listing.roots, is_table_of(manifest, listing))
-        sources.require_outside(folder.path, roots)
-        entries = list(listing.entries)
-        if files is None and recent is None:  # also changed files that were given by name
-            listed = {entry.path for entry in entries}
-            more = [path for path in live.unindexed if path not in listed]
-            listing = replace(listing, named=listing.named.union(more))
-            entries += map(Entry, more)
-        todo = select_unindexed(entries, live)
-        report = AppendReport(unchanged=(len(entries) if recent is None else num_live) - len(todo))
-        with closing(_Appending(folder, manifest, listing, memory_limit, report)) as appending:
-            appending.read(todo, lake_filesystem, threads, progress, on_error)
-            new_segments = appending.finish()
-        names = [sources.name_of(entry.path, lake_filesystem) for entry in todo if entry.path not in report.failed]
-        current = commit(
-            folder,
-            manifest,
-            segments,
-            live,
-            new_segments,
-            names,
-            roots,
-            listing.snapshot,
-            memory_limit,
-            report,
-            num_live,
-        )
-        return AppendResult(report, listing.roots, current, appending.tables)
+
+    folder: Folder
+    lake: LakeAccess
+    liveness: LivenessCheck
+    tables: Mapping[str, FileTable]
+
+    def append(self, files: object, options: AppendLimits, table: Table | None = None) -> AppendResult:
+        """Index files, see `LakeIndex.append`.
+
+        Parameters
+        ----------
+        table : what the index is over, if that is a table; for files that are not given.
+        """
+        filesystem = self.lake.filesystem
+        with begin_change(self.folder, self.tables) as (manifest, segments):
+            recent = None if table is None or files is not None else _list_changes(manifest, segments, table)
+            if recent is None:
+                lake = files if files is not None else table or manifest.lake
+                listing = sources.list_lake(lake, filesystem, self.lake.storage_options)
+                live, num_live = self.liveness.check(segments, listing), len(listing.entries)
+            else:
+                listing, num_live = recent
+                live = LakeState.make_unchecked(segments, listing)
+                live.unindexed = [entry.path for entry in listing.entries]
+            sources.require_no_table(manifest.columns, listing.table)
+            roots = sources.merge_roots(manifest.lake, listing.roots, is_table_of(manifest, listing))
+            sources.require_outside(self.folder.path, roots)
+            entries = list(listing.entries)
+            if files is None and recent is None:  # also changed files that were given by name
+                listed = {entry.path for entry in entries}
+                more = [path for path in live.unindexed if path not in listed]
+                listing = replace(listing, named=listing.named.union(more))
+                entries += map(Entry, more)
+            todo = select_unindexed(entries, live)
+            report = AppendReport(unchanged=(len(entries) if recent is None else num_live) - len(todo))
+            with closing(_Appending(self.folder, manifest, listing, options.memory_limit, report)) as appending:
+                appending.read(todo, filesystem, options)
+                new_segments = appending.finish()
+            names = [sources.name_of(entry.path, filesystem) for entry in todo if entry.path not in report.failed]
+            added = AddedFiles(new_segments, names, roots, listing.snapshot, num_live)
+            before = IndexSnapshotReader(manifest, segments, live)
+            current = commit(self.folder, before, added, options.memory_limit, report)
+            return AppendResult(report, listing.roots, current, appending.tables)
+
+    def append_batches(
+        self,
+        batches: Iterable[tuple[str, Mapping[str, pa.Array]]],
+        memory_limit: int,
+        progress: Callable[[int], None] | None = None,
+    ) -> AppendResult:
+        """Index given values, see `LakeIndex.append_batches`."""
+        with begin_change(self.folder, self.tables) as (manifest, segments):
+            if manifest.granularity != FILE:
+                problem = f"values without their rows go into an index of files only, not of {manifest.units}"
+                raise ParquetBloomError(problem, path=self.folder.path)
+            report = AppendReport()
+            listing = sources.LakeListing([])
+            with closing(_Appending(self.folder, manifest, listing, memory_limit, report)) as appending:
+                names = appending.take_batches(batches, progress)
+                new_segments = appending.finish()
+            added = AddedFiles(new_segments, names, manifest.lake, manifest.snapshot)
+            before = IndexSnapshotReader(manifest, segments, assume_live(segments))
+            current = commit(self.folder, before, added, memory_limit, report)
+            return AppendResult(report, manifest.lake, current, appending.tables)
 
 
 def _list_changes(
@@ -119,7 +146,7 @@ def _list_changes(
     None if only a list of all files says what to do: where the log does not tell, or the index has files that it does
     not expect.
     """
-    snapshot, by_name = manifest.snapshot, any((one.present & ~one.files.listed).any() for one in segments)
+    snapshot, by_name = manifest.snapshot, any((segment.present & ~segment.files.listed).any() for segment in segments)
     version, table_id = snapshot.get("version"), snapshot.get("table_id")
     if manifest.num_live is None or by_name or type(version) is not int or not isinstance(table_id, str):
         return None
@@ -150,18 +177,26 @@ def select_unindexed(entries: Sequence[Entry], live: LakeState) -> list[Entry]:
     return [entry for entry in entries if entry.path in paths]
 
 
+@dataclass(frozen=True)
+class AddedFiles:
+    """Files that were indexed, and are to be committed.
+
+    Attributes
+    ----------
+    segments, names : their segments, and their names in the index.
+    roots, snapshot : new description of the lake, and its table's snapshot.
+    num_live : number of files of the snapshot; None if they are not all indexed, or it is not known.
+    """
+
+    segments: Sequence[SegmentInfo]
+    names: Sequence[str]
+    roots: LakeDescription
+    snapshot: Mapping[str, object]
+    num_live: int | None = None
+
+
 def commit(
-    folder: Folder,
-    manifest: IndexManifest,
-    segments: Sequence[Segment],
-    live: LakeState,
-    new_segments: Sequence[SegmentInfo],
-    names: Sequence[str],
-    roots: Mapping[str, Any],
-    snapshot: Mapping[str, Any],
-    memory_limit: int,
-    report: AppendReport,
-    num_live: int | None = None,
+    folder: Folder, before: IndexSnapshotReader, added: AddedFiles, memory_limit: int, report: AppendReport
 ) -> IndexManifest:
     """Commit new segments to an index, and remove older records of their files.
 
@@ -169,21 +204,19 @@ def commit(
 
     Parameters
     ----------
-    segments, live : segments of the previous manifest, and the liveness of their files.
-    new_segments, names : the new segments, and the files in them, by their names in the index.
-    roots, snapshot : new description of the lake, and its table's snapshot.
+    before : the index as it was.
     report : receives the numbers of files added and replaced, and of segments merged.
-    num_live : number of files of the snapshot; None if they are not all indexed, or it is not known.
     """
-    before = _remove_replaced(segments, manifest, names, report)
-    before = restamp(folder, segments, before, live)
+    manifest = before.manifest
+    kept = _remove_replaced(before, added.names, report)
+    kept = restamp(folder, before.segments, kept, before.live)
     following = manifest.next(
-        segments=(*before, *new_segments),
-        lake=roots,
-        snapshot=dict(snapshot) or manifest.snapshot,
-        num_live=num_live if snapshot and not report.failed else None,
+        segments=(*kept, *added.segments),
+        lake=added.roots,
+        snapshot=dict(added.snapshot) or manifest.snapshot,
+        num_live=added.num_live if added.snapshot and not report.failed else None,
     )
-    if not new_segments and replace(following, number=manifest.number) == manifest:
+    if not added.segments and replace(following, number=manifest.number) == manifest:
         return manifest  # nothing has changed
     following, report.merged = merge_tiers(folder, following, memory_limit)
     manifests.write(folder, following)
@@ -191,15 +224,14 @@ def commit(
     return following
 
 
-def _remove_replaced(
-    segments: Sequence[Segment], manifest: IndexManifest, names: Sequence[str], report: AppendReport
-) -> list[SegmentInfo]:
+def _remove_replaced(before: IndexSnapshotReader, names: Sequence[str], report: AppendReport) -> list[SegmentInfo]:
     """Return the previous segments, without files that have been indexed again."""
-    owners, numbers = PathTable(segments).find(names)
+    owners, numbers = PathTable(before.segments).find(names)
     report.replaced = int((owners >= 0).sum())
     report.added = len(names) - report.replaced
     return [
-        info.without(numbers[owners == i]) if (owners == i).any() else info for i, info in enumerate(manifest.segments)
+        info.without(numbers[owners == i]) if (owners == i).any() else info
+        for i, info in enumerate(before.manifest.segments)
     ]
 
 
@@ -227,20 +259,13 @@ class _Appending:
         self._missing = set(manifest.columns) - indexed
         self._begun = False
 
-    def read(
-        self,
-        entries: Sequence[Entry],
-        filesystem: object | None,
-        threads: int,
-        progress: Progress | None,
-        on_error: Callable[[ParquetBloomError], None] | None,
-    ) -> None:
+    def read(self, entries: Sequence[Entry], filesystem: object | None, options: AppendLimits) -> None:
         """Read all files; raise the first error unless `on_error` is given."""
         failed: ParquetBloomError | None = None
         done = 0
         columns, table_columns = self._manifest.columns, self._listing.table_columns
         memory_limit, zone_rows = max(1, self._memory_limit // 4), self._manifest.zone_rows
-        reading = hash_files(entries, columns, filesystem, threads, table_columns, memory_limit, zone_rows)
+        reading = hash_files(entries, columns, filesystem, options.threads, table_columns, memory_limit, zone_rows)
         with closing(reading) as results:
             for result in results:
                 opened_file = result.opened
@@ -257,15 +282,15 @@ class _Appending:
                     if result.last and opened_file is not None:
                         opened_file.file.source.close()
                 if failed is not None:
-                    if on_error is None:
+                    if options.on_error is None:
                         raise failed
-                    on_error(failed)
+                    options.on_error(failed)
                     self._report.failed[result.entry.path] = failed
                     self._abandon(opened_file, result.entry)
                     failed = None
                 done += 1
-                if progress:
-                    progress(done, len(entries))
+                if options.progress:
+                    options.progress(done, len(entries))
         read = len(entries) - len(self._report.failed)
         if self._missing and read:
             suffix = f" in any of {read:,} files" if read > 1 else ""
@@ -404,28 +429,3 @@ class _Appending:
         self._begun = False
         if progress:
             progress(len(paths))
-
-
-def append_batches(
-    folder: Folder,
-    batches: Iterable[tuple[str, Mapping[str, pa.Array]]],
-    *,
-    memory_limit: int,
-    progress: Callable[[int], None] | None = None,
-    tables: Mapping[str, FileTable] = {},
-) -> AppendResult:
-    """See `LakeIndex.append_batches`; for `tables` see `open_segments`."""
-    with begin_change(folder, tables) as (manifest, segments):
-        if manifest.granularity != FILE:
-            problem = f"values without their rows go into an index of files only, not of {manifest.units}"
-            raise ParquetBloomError(problem, path=folder.path)
-        report = AppendReport()
-        with closing(_Appending(folder, manifest, sources.LakeListing([]), memory_limit, report)) as appending:
-            names = appending.take_batches(batches, progress)
-            new_segments = appending.finish()
-        live = assume_live(segments)
-        roots_and_snapshot = manifest.lake, manifest.snapshot
-        current = commit(
-            folder, manifest, segments, live, new_segments, names, *roots_and_snapshot, memory_limit, report
-        )
-        return AppendResult(report, manifest.lake, current, appending.tables)

@@ -7,7 +7,7 @@ import os
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Final, TypedDict, cast
 
 from ..errors import ParquetBloomError
 from ..predicate.key_expression import KeyExpression
@@ -16,16 +16,47 @@ from ..storage.file_names import is_hidden
 from ..storage.paths import name_of as name_of
 from ..storage.paths import resolve_given_path as resolve_given_path
 from ..tables.names_in_files import is_same_column
-from ..tables.open_table import find_table
-from ..tables.table_files import TableFiles
-from ..tables.table_snapshot import Table, TableChanges, TableSnapshot
+from ..tables.open_table import find_table, open_delta, open_iceberg
+from ..tables.table_snapshot import Table, TableChanges, TableFiles, TableSnapshot
 from .hash_files import TableColumns
 
 _ESCAPED = re.compile(r"\[([*?[])\]")  # as `glob.escape` does
 _FIXED = re.compile(r"(?:\[[*?[]\]|[^*?[])*")  # of a pattern, what is in front of its first part that varies
 
-OUTSIDE, CATALOG = "outside", "catalog"
-"""Keys in a table's lake description: its files may lie outside of its folder; its Iceberg catalog."""
+OUTSIDE: Final = "outside"
+CATALOG: Final = "catalog"
+
+
+class LakeDescription(TypedDict, total=False):
+    """How the live files of an index are listed: in folders and by patterns, or of a table.
+
+    Attributes
+    ----------
+    paths : the folders and patterns.
+    delta, iceberg : path of the table; for Iceberg with `catalog`, its name there.
+    outside : whether files of the table may lie outside of its folder.
+    """
+
+    paths: list[str]
+    delta: str
+    iceberg: str | list[str]
+    catalog: str
+    outside: bool
+
+
+@dataclass(frozen=True)
+class LakeAccess:
+    """A lake as a caller gives it, and how its files are reached.
+
+    Attributes
+    ----------
+    given : what `list_lake` takes; None for the lake that the index describes itself.
+    filesystem, storage_options : of the files.
+    """
+
+    given: object | None = None
+    filesystem: object | None = None
+    storage_options: Mapping[str, object] | None = None
 
 
 @dataclass(frozen=True)
@@ -35,18 +66,18 @@ class LakeListing:
     Attributes
     ----------
     entries : the files.
-    roots : the folders, patterns or table that were listed, as stored in a manifest.
+    roots : the folders, patterns or table that were listed.
     named : paths of files that were given by name; the others were listed in `roots`.
     table : the table whose files they are, at one version, or what has changed in it; None for plain files.
     """
 
     entries: Sequence[Entry]
-    roots: Mapping[str, Any] = field(default_factory=dict)
+    roots: LakeDescription = field(default_factory=LakeDescription)
     named: frozenset[str] = frozenset()
     table: TableSnapshot | TableChanges | None = None
 
     @property
-    def snapshot(self) -> dict[str, Any]:
+    def snapshot(self) -> dict[str, object]:
         """The table's snapshot; empty for plain files."""
         if self.table is None:
             return {}
@@ -70,7 +101,9 @@ def require_no_table(columns: Sequence[str], table: object | None) -> None:
         raise ParquetBloomError(problem, column=expression)
 
 
-def list_lake(lake: Any, filesystem: object | None, storage_options: Mapping[str, Any] | None = None) -> LakeListing:
+def list_lake(
+    lake: object, filesystem: object | None, storage_options: Mapping[str, object] | None = None
+) -> LakeListing:
     """List the files of a caller's description of the lake.
 
     Parameters
@@ -92,13 +125,15 @@ def list_lake(lake: Any, filesystem: object | None, storage_options: Mapping[str
     table = find_lake_table(lake, storage_options)
     if table is not None:
         snapshot = table.read_snapshot()
-        return LakeListing([Entry(file.path) for file in snapshot.files], table.describe(snapshot), table=snapshot)
+        roots = cast(LakeDescription, table.describe(snapshot))
+        return LakeListing([Entry(file.path) for file in snapshot.files], roots, table=snapshot)
     if isinstance(lake, Mapping):
         if not lake.keys() <= {"paths"}:
             raise ParquetBloomError("a lake is paths, a table, {'delta': table} or {'iceberg': table}")
         return list_lake(lake.get("paths", []), filesystem)
-    alone = isinstance(lake, (str, bytes, os.PathLike)) or not isinstance(lake, Iterable)
-    paths = [resolve_given_path(path, filesystem) for path in ([lake] if alone else lake)]
+    is_list = isinstance(lake, Iterable) and not isinstance(lake, str | bytes | os.PathLike)
+    given = cast(Iterable[str | os.PathLike[str]], lake if is_list else [lake])
+    paths = [resolve_given_path(path, filesystem) for path in given]
     entries = list_entries(paths, filesystem)
     files = {entry.path for entry in entries}
     texts = [os.fsdecode(path) for path in paths]
@@ -106,7 +141,7 @@ def list_lake(lake: Any, filesystem: object | None, storage_options: Mapping[str
     return LakeListing(entries, {"paths": folders} if folders else {}, frozenset(files.intersection(texts)))
 
 
-def find_lake_table(lake: Any, storage_options: Mapping[str, Any] | None = None) -> Table | None:
+def find_lake_table(lake: object, storage_options: Mapping[str, object] | None = None) -> Table | None:
     """Return the table that a caller's description of the lake, or a manifest's, names; None for plain files.
 
     Parameters
@@ -123,26 +158,22 @@ def find_lake_table(lake: Any, storage_options: Mapping[str, Any] | None = None)
         return lake.as_table()
     if not isinstance(lake, Mapping):
         return find_table(lake, storage_options)
-    options: dict[str, Any] = {OUTSIDE: lake.get(OUTSIDE) is True}
+    outside = lake.get(OUTSIDE) is True
     if "delta" in lake:
-        from ..tables.delta.delta_table import delta
-
         given = lake["delta"]
-        return given if isinstance(given, Table) else delta(given, storage_options=storage_options, **options)
+        return given if isinstance(given, Table) else open_delta(given, storage_options, outside)
     if "iceberg" in lake:
-        from ..tables.iceberg.iceberg_table import iceberg
-
         given, catalog = lake["iceberg"], lake.get(CATALOG)
         if isinstance(given, Table):
             return given
         if catalog == "":
             problem = "its catalog has no name to open it by: give the table, as lake= or to append"
             raise ParquetBloomError(problem, path=given if isinstance(given, str) else ".".join(given))
-        return iceberg(tuple(given) if isinstance(given, list) else given, catalog=catalog, **options)
+        return open_iceberg(tuple(given) if isinstance(given, list) else given, catalog, outside)
     return None
 
 
-def resolve_roots(lake: Any, filesystem: object | None, storage_options: Mapping[str, Any] | None) -> Mapping[str, Any]:
+def resolve_roots(lake: LakeAccess) -> LakeDescription:
     """Return the description of a lake for the manifest of a new index; raises as `list_lake`.
 
     Raises
@@ -150,9 +181,9 @@ def resolve_roots(lake: Any, filesystem: object | None, storage_options: Mapping
     ParquetBloomError
         The lake contains single files, which are to be passed to `append`.
     """
-    if lake is None:
+    if lake.given is None:
         return {}
-    listing = list_lake(lake, filesystem, storage_options)
+    listing = list_lake(lake.given, lake.filesystem, lake.storage_options)
     if listing.named:
         problem = "a lake is folders, patterns or a table; pass single files to append"
         raise ParquetBloomError(problem, path=min(listing.named))
@@ -166,7 +197,7 @@ def _root(path: str, filesystem: object | None) -> str:
     return glob.escape(name) if is_folder else name
 
 
-def merge_roots(roots: Mapping[str, Any], more: Mapping[str, Any], same_table: bool = False) -> dict[str, Any]:
+def merge_roots(roots: LakeDescription, more: LakeDescription, same_table: bool = False) -> LakeDescription:
     """Merge new roots into a manifest's description of the lake.
 
     Parameters
@@ -179,9 +210,9 @@ def merge_roots(roots: Mapping[str, Any], more: Mapping[str, Any], same_table: b
         One is a table, and the other is not that table.
     """
     if not roots or not more or dict(roots) == dict(more):
-        return dict(roots or more)
+        return roots or more
     if same_table:
-        return dict(more)
+        return more
     if set(roots) != {"paths"} or set(more) != {"paths"}:
         raise ParquetBloomError("an index is of one table, or of files that are in none: make another one")
     paths = list(roots["paths"])
@@ -217,7 +248,7 @@ def _is_below(path: str, root: str) -> bool:
     return not is_url(root) and path.startswith(os.path.join(os.path.realpath(fixed), ""))  # given by way of `..`
 
 
-def require_outside(index: str, roots: Mapping[str, Any]) -> None:
+def require_outside(index: str, roots: LakeDescription) -> None:
     """Raise ParquetBloomError if the index lies in its lake."""
     location = name_of(index) if not is_url(index) else index
     for root in roots.get("paths", ()):

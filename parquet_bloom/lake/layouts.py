@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -41,7 +40,7 @@ def make_settings(
     expected_values: int | None = None,
     num_buckets: int | None = None,
     unit_values: int = DEFAULT_VALUES_A_UNIT,
-) -> dict[str, Any]:
+) -> dict[str, int]:
     """Return the settings of a new index.
 
     Parameters
@@ -88,11 +87,11 @@ def make_settings(
     raise ParquetBloomError(f"layout is 'postings' or 'cuckoo', not {layout!r}")
 
 
-def parse_columns(columns: Any) -> tuple[str, ...]:
+def parse_columns(columns: object) -> tuple[str, ...]:
     """Return a caller's columns, or expressions over them, as a tuple; raise ParquetBloomError if they are invalid."""
-    is_list = not isinstance(columns, str) and isinstance(columns, Iterable)
-    names = tuple(columns) if is_list else (columns,)
-    if not names or not all(isinstance(name, str) and name for name in names) or len(set(names)) < len(names):
+    given = tuple(columns) if isinstance(columns, Iterable) and not isinstance(columns, str) else (columns,)
+    names = [name for name in given if isinstance(name, str) and name]
+    if not given or len(set(names)) < len(given):
         raise ParquetBloomError("columns are one or more different names")
     keys = tuple(map(parse_key, names))
     if len(set(keys)) < len(keys):
@@ -100,13 +99,13 @@ def parse_columns(columns: Any) -> tuple[str, ...]:
     return keys
 
 
-def most_units(layout: str, settings: Mapping[str, Any]) -> int:
+def most_units(layout: str, settings: Mapping[str, int]) -> int:
     """Return the largest number of units of a segment."""
     return 2 ** (64 - settings["prefix_bits"]) - 2 if layout == POSTINGS else 2**32 - 2
 
 
 def writer(
-    layout: str, settings: Mapping[str, Any], path: str, filesystem: object | None, memory_limit: int
+    layout: str, settings: Mapping[str, int], path: str, filesystem: object | None, memory_limit: int
 ) -> PartWriter:
     """Return the writer of a new part."""
     if layout == POSTINGS:
@@ -122,7 +121,7 @@ def writer(
 
 def reader(
     layout: str,
-    settings: Mapping[str, Any],
+    settings: Mapping[str, int],
     path: str,
     filesystem: object | None,
     info: PartInfo,
@@ -180,7 +179,7 @@ def _confirm(reader: PartReader, path: str, found: Mapping[str, tuple[int, int]]
 
 def merge(
     layout: str,
-    settings: Mapping[str, Any],
+    settings: Mapping[str, int],
     parts: Sequence[tuple[PartReader, NDArray[np.int64]]],
     path: str,
     filesystem: object | None,
@@ -189,7 +188,7 @@ def merge(
 ) -> PartInfo:
     """Merge parts into one; each comes with the new number of every unit, -1 for dropped ones."""
     if layout == POSTINGS:
-        postings: Any = parts
+        postings = [(reader, remap) for reader, remap in parts if isinstance(reader, PostingsReader)]
         return merge_postings(postings, path, filesystem, settings["prefix_bits"], num_units, memory_limit)
-    cuckoo: Any = parts
+    cuckoo = [(reader, remap) for reader, remap in parts if isinstance(reader, CuckooReader)]
     return merge_cuckoo(cuckoo, path, filesystem, num_units=num_units, memory_limit=memory_limit)

@@ -120,7 +120,7 @@ class LakeState:
             )
             for segment in segments
         ]
-        live = cls([one.copy() for one in never], gone_at=never, listed=listing is not None, foreign=foreign)
+        live = cls([mask.copy() for mask in never], gone_at=never, listed=listing is not None, foreign=foreign)
         if listing is not None:
             live.table_columns = listing.table_columns
         return live
@@ -142,6 +142,21 @@ def match_stamps(
     same = pc.and_(pc.equal(stamps, indexed), pc.not_equal(stamps, pa.scalar(NO_TOKEN)))
     sizes = np.array([size for size, _ in current], np.int64)
     return np.asarray(same.to_numpy(zero_copy_only=False), np.bool_) & (sizes == segment.files.sizes[numbers])
+
+
+class _CheckedFiles(NamedTuple):
+    """Files whose versions are compared with those that were indexed.
+
+    Attributes
+    ----------
+    num_listed : so many of the first ones were listed, and so exist.
+    owners, numbers : segment and number of each, as `PathTable.find` returns them; _UNCHECKED for one to leave out.
+    """
+
+    entries: Sequence[Entry]
+    num_listed: int
+    owners: NDArray[np.int32]
+    numbers: NDArray[np.int64]
 
 
 class LivenessCheck:
@@ -195,21 +210,20 @@ class LivenessCheck:
             owners = np.append(owners, np.full(len(to_check), i, np.int32))
             numbers = np.append(numbers, to_check)
             live.gone_at[i] |= segment.present & ~unchecked & ~seen & ~named
-        self._check_versions(segments, entries, num_listed, owners, numbers, live, verify, progress)
+        files = _CheckedFiles(entries, num_listed, owners, numbers)
+        self._check_versions(segments, files, live, verify, progress)
         return live
 
     def _check_versions(
         self,
         segments: Sequence[Segment],
-        entries: Sequence[Entry],
-        num_listed: int,
-        owners: NDArray[np.int32],
-        numbers: NDArray[np.int64],
+        files: _CheckedFiles,
         live: LakeState,
         verify: bool,
         progress: Callable[[int, int], None] | None,
     ) -> None:
-        """Determine whether each file is unchanged; the first `num_listed` entries were listed, so they exist."""
+        """Determine whether each file is unchanged."""
+        entries, owners, numbers = files.entries, files.owners, files.numbers
         live.unindexed += [entries[at].path for at in np.flatnonzero(owners == -1).tolist()]
         doubtful: list[tuple[Entry, FileRef, int, bytes]] = []
         for number, segment in enumerate(segments):
@@ -218,9 +232,9 @@ class LivenessCheck:
                 continue
             self._note_renamed(segment, [entries[at] for at in positions.tolist()], numbers[positions], live, number)
             tokens = read_version_tokens([entries[at] for at in positions.tolist()], self._filesystem)
-            exists = np.array([one is not None for one in tokens], np.bool_) | (positions < num_listed)
+            exists = np.array([token is not None for token in tokens], np.bool_) | (positions < files.num_listed)
             live.gone_at[number][numbers[positions[~exists]]] = True
-            current = [one or UNREADABLE for one, is_there in zip(tokens, exists.tolist(), strict=True) if is_there]
+            current = [token or UNREADABLE for token, is_there in zip(tokens, exists.tolist(), strict=True) if is_there]
             positions = positions[exists]
             at = numbers[positions]
             unchanged = match_stamps(segment, at, current)
@@ -229,7 +243,7 @@ class LivenessCheck:
                 entry, (size, stamp) = entries[int(positions[j])], current[j]
                 doubtful.append((entry, FileRef(number, int(at[j])), size, stamp))
         checks = in_order(
-            lambda one: verify and self._check_contents(segments, *one, live.table_columns),
+            lambda file: verify and self._check_contents(segments, *file, live.table_columns),
             doubtful,
             max(1, min(_OPENED_AT_A_TIME, len(doubtful))),
         )

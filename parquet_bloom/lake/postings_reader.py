@@ -7,7 +7,6 @@ A part's file has the sections `blocks` (see `core.index.postings`), `hot` (list
 from __future__ import annotations
 
 import math
-import operator
 import os
 import struct
 import threading
@@ -20,8 +19,9 @@ from numpy.typing import NDArray
 from ..core.index.postings import REASONS, Layout, find, find_one, unpack
 from ..errors import BrokenIndexError, ParquetBloomError
 from ..storage import Entry
+from . import json_checks as strict
 from .index_part import END_BYTES, PartInfo, PartMatches, PartReader, Sections
-from .postings_writer import KIND, LAST_HASH, MEMORY_LIMIT, unpack_units, write_sorted
+from .postings_writer import KIND, LAST_HASH, MEMORY_LIMIT, PartShape, unpack_units, write_sorted
 from .sorted_runs import sort_once
 
 _NO_QUERIES = np.empty(0, np.intp)
@@ -233,10 +233,10 @@ class PostingsReader(PartReader):
         if expected_bytes is not None and self._source.size != expected_bytes:
             raise BrokenIndexError(f"it has {self._source.size} bytes, not {expected_bytes}", path=path)
         meta = self._sections.meta
-        self._layout = layout = Layout(*meta["bits"])
+        self._layout = layout = Layout(*map(strict.number, strict.items(meta["bits"])))
         self.prefix_bits = layout.prefix_bits
         self.num_units, entries, first, last, largest = (
-            operator.index(meta[name]) for name in ("units", "entries", "first", "last", "largest_block")
+            strict.number(meta[name]) for name in ("units", "entries", "first", "last", "largest_block")
         )
         if not (0 <= self.num_units < 2**layout.id_bits and entries >= 0 and 0 <= first <= last <= LAST_HASH):
             raise ValueError("its numbers contradict each other")
@@ -498,7 +498,7 @@ def merge(
         A part is damaged.
     """
     if not parts:
-        return write_sorted(path, filesystem, [], prefix_bits, num_units)
+        return write_sorted(path, filesystem, [], PartShape(prefix_bits, num_units))
     expected = 0
     for reader, remap in parts:
         if prefix_bits > reader.prefix_bits:
@@ -510,17 +510,8 @@ def merge(
     chunk_bytes = max(1 << 14, memory_limit // (32 * len(parts)))
     streams = [_renumber(reader, remap, prefix_bits, chunk_bytes) for reader, remap in parts]
     first, last = min(reader.info.first for reader, _ in parts), max(reader.info.last for reader, _ in parts)
-    return write_sorted(
-        path,
-        filesystem,
-        _merge_streams(streams, prefix_bits),
-        prefix_bits,
-        num_units,
-        first,
-        last,
-        expected,
-        scratch_folder,
-    )
+    shape = PartShape(prefix_bits, num_units, first, last, expected)
+    return write_sorted(path, filesystem, _merge_streams(streams, prefix_bits), shape, scratch_folder)
 
 
 def _renumber(

@@ -6,6 +6,7 @@ import math
 import os
 from array import array
 from collections.abc import Iterable
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
@@ -70,28 +71,47 @@ _PIECE = 1 << 16  # keys processed at once
 _LISTS_IN_MEMORY = 1 << 20  # bytes
 
 
-def layout_for(num_entries: int, prefix_bits: int, num_units: int, first: int = 0, last: int = LAST_HASH) -> Layout:
-    """Return the layout of a part with so many entries, whose hashes are evenly distributed in a range.
+@dataclass(frozen=True)
+class PartShape:
+    """The form of a part of postings.
 
-    Raises
-    ------
-    ParquetBloomError
-        There are more units than keys have room for.
+    Attributes
+    ----------
+    prefix_bits : bits kept of a hash, 1 to 40.
+    num_units : number of units.
+    first, last : range of the hashes that the part covers, both included.
+    num_entries : approximate number of keys, which determines the size of blocks only.
     """
-    if not 1 <= prefix_bits <= 40:
-        raise ParquetBloomError(f"postings keep 1 to 40 bits of a hash, not {prefix_bits}")
-    if not 0 <= num_units <= most_units(prefix_bits):
-        raise ParquetBloomError(
-            f"there are {num_units} units; with {prefix_bits} bits of a hash a part has room for "
-            f"{most_units(prefix_bits)}"
-        )
-    if not 0 <= first <= last <= LAST_HASH:
-        raise ParquetBloomError(f"there are no hashes from {first} to {last}")
-    id_bits = max(1, num_units.bit_length())
-    entries_everywhere = num_entries * 2**64 / (last - first + 1)
-    needed_bits = math.ceil(math.log2(max(1.0, entries_everywhere / _ENTRIES_A_BUCKET)))
-    bucket_bits = min(prefix_bits, max(needed_bits, prefix_bits + id_bits - _MOST_ENTRY_BITS))
-    return Layout(prefix_bits, bucket_bits, min(_BLOCK_BITS, bucket_bits), id_bits)
+
+    prefix_bits: int
+    num_units: int
+    first: int = 0
+    last: int = LAST_HASH
+    num_entries: int = 0
+
+    def choose_layout(self) -> Layout:
+        """Return the layout of such a part, whose hashes are evenly distributed in their range.
+
+        Raises
+        ------
+        ParquetBloomError
+            There are more units than keys have room for.
+        """
+        prefix_bits, num_units, first, last = self.prefix_bits, self.num_units, self.first, self.last
+        if not 1 <= prefix_bits <= 40:
+            raise ParquetBloomError(f"postings keep 1 to 40 bits of a hash, not {prefix_bits}")
+        if not 0 <= num_units <= most_units(prefix_bits):
+            raise ParquetBloomError(
+                f"there are {num_units} units; with {prefix_bits} bits of a hash a part has room for "
+                f"{most_units(prefix_bits)}"
+            )
+        if not 0 <= first <= last <= LAST_HASH:
+            raise ParquetBloomError(f"there are no hashes from {first} to {last}")
+        id_bits = max(1, num_units.bit_length())
+        entries_everywhere = self.num_entries * 2**64 / (last - first + 1)
+        needed_bits = math.ceil(math.log2(max(1.0, entries_everywhere / _ENTRIES_A_BUCKET)))
+        bucket_bits = min(prefix_bits, max(needed_bits, prefix_bits + id_bits - _MOST_ENTRY_BITS))
+        return Layout(prefix_bits, bucket_bits, min(_BLOCK_BITS, bucket_bits), id_bits)
 
 
 def most_units(prefix_bits: int) -> int:
@@ -140,16 +160,16 @@ class _HotLists:
 class _Blocks:
     """Writes the blocks of a part from sorted keys."""
 
-    def __init__(self, file: SectionWriter, layout: Layout, num_units: int, first: int, last: int, lists: _HotLists):
+    def __init__(self, file: SectionWriter, layout: Layout, shape: PartShape, lists: _HotLists):
         self._file = file
         self._layout = layout
         self._unit_mask = np.uint64(2 ** (64 - layout.prefix_bits) - 1)
-        self._num_units = num_units
-        self._first_key = first >> (64 - layout.prefix_bits) << (64 - layout.prefix_bits)
-        self._last_key = last | int(self._unit_mask)
+        self._num_units = shape.num_units
+        self._first_key = shape.first >> (64 - layout.prefix_bits) << (64 - layout.prefix_bits)
+        self._last_key = shape.last | int(self._unit_mask)
         self._lists = lists
-        self._next = layout.block_number(first)
-        self._end = layout.block_number(last) + 1
+        self._next = layout.block_number(shape.first)
+        self._end = layout.block_number(shape.last) + 1
         self._pending: list[NDArray[np.uint64]] = []  # of the block that the last key is in
         self._starts: list[NDArray[np.int64]] = []
         self.num_bytes = self.num_entries = self.largest = 0
@@ -204,11 +224,7 @@ def write_sorted(
     path: str,
     filesystem: object | None,
     keys: Iterable[NDArray[np.uint64]],
-    prefix_bits: int,
-    num_units: int,
-    first: int = 0,
-    last: int = LAST_HASH,
-    num_entries: int = 0,
+    shape: PartShape,
     scratch_folder: str | os.PathLike[str] | None = None,
 ) -> PartInfo:
     """Write a part from keys: the top `prefix_bits` bits of a hash, followed by the unit's number.
@@ -217,10 +233,6 @@ def write_sorted(
     ----------
     path, filesystem : the part's file.
     keys : chunks of keys, sorted within and across chunks, without duplicates.
-    prefix_bits : 1 to 40.
-    num_units : number of units.
-    first, last : range of the hashes that the part covers, both included.
-    num_entries : approximate number of keys, which determines the size of blocks only.
     scratch_folder : see `SpillFile`; used if there are many long lists of units.
 
     Raises
@@ -233,14 +245,14 @@ def write_sorted(
         Keys are not sorted, or have a unit or hash out of range.
     """
     try:
-        layout = layout_for(num_entries, prefix_bits, num_units, first, last)
+        layout = shape.choose_layout()
     except ParquetBloomError as error:
         error.path = path
         raise
     lists = _HotLists(scratch_folder)
     try:
         with SectionWriter(path, filesystem) as file:
-            blocks = _Blocks(file, layout, num_units, first, last, lists)
+            blocks = _Blocks(file, layout, shape, lists)
             file.begin("blocks")
             for chunk in keys:
                 blocks.add(np.ascontiguousarray(chunk, np.uint64))
@@ -249,11 +261,12 @@ def write_sorted(
             lists.write(file)
             file.add("directory", directory.view(np.uint8))
             bits = [layout.prefix_bits, layout.bucket_bits, layout.block_bits, layout.id_bits]
-            meta = {"bits": bits, "units": num_units, "entries": blocks.num_entries, "first": first, "last": last}
-            num_bytes = file.finish(KIND, {**meta, "largest_block": blocks.largest})
+            covered = {"units": shape.num_units, "first": shape.first, "last": shape.last}
+            meta = {"bits": bits, **covered, "entries": blocks.num_entries, "largest_block": blocks.largest}
+            num_bytes = file.finish(KIND, meta)
     finally:
         lists.close()
-    return PartInfo(path.rstrip("/").rpartition("/")[2], num_bytes, blocks.num_entries, first, last)
+    return PartInfo(path.rstrip("/").rpartition("/")[2], num_bytes, blocks.num_entries, shape.first, shape.last)
 
 
 class PostingsWriter(PartWriter):
@@ -275,7 +288,7 @@ class PostingsWriter(PartWriter):
         memory_limit: int = MEMORY_LIMIT,
         scratch_folder: str | os.PathLike[str] | None = None,
     ):
-        layout_for(0, prefix_bits, 0)  # raises for invalid arguments before any work
+        PartShape(prefix_bits, 0).choose_layout()  # raises for invalid arguments before any work
         self._path, self._filesystem, self._prefix_bits, self._folder = path, filesystem, prefix_bits, scratch_folder
         self._mask = np.uint64(2**64 - 2 ** (64 - prefix_bits))
         self._runs = SortedRuns(memory_limit, scratch_folder)
@@ -296,10 +309,8 @@ class PostingsWriter(PartWriter):
             raise ValueError(f"there are values of unit {self._num_units - 1}, but {num_units} units")
         keys = self._runs.sort()
         try:
-            return write_sorted(
-                self._path, self._filesystem, keys, self._prefix_bits, num_units,
-                num_entries=self._runs.num_keys, scratch_folder=self._folder,
-            )  # fmt: skip
+            shape = PartShape(self._prefix_bits, num_units, num_entries=self._runs.num_keys)
+            return write_sorted(self._path, self._filesystem, keys, shape, self._folder)
         finally:
             self.close()
 

@@ -1,16 +1,17 @@
-"""Opened segments of an index, and the parts in them."""
+"""Segments of an index: opened ones with their parts, and new ones in the making."""
 
 from __future__ import annotations
 
 import json
 import re
+import secrets
 import threading
 from bisect import bisect_right
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,17 +24,17 @@ from ..storage import is_local
 from ..storage.index_folder import Folder
 from ..util.threads import in_order
 from . import layouts
-from .file_table import NOT_COVERED, FileTable
+from .file_table import NOT_COVERED, FileRecord, FileRowsTable, FileTable
 from .index_manifest import ColumnPart, IndexManifest, Key, SegmentInfo
-from .index_part import PartMatches, PartReader
+from .index_part import PartMatches, PartReader, PartWriter
 from .index_reports import Candidate, FileSelection
 from .units import FILE, RowRanges, Units
 
-SegmentHeader = Mapping[str, Any]
+SegmentHeader = Mapping[str, object]
 
 
 def make_header(
-    layout: str, settings: Mapping[str, Any], units: Units, parts: Iterable[tuple[Key, Sequence[str]]]
+    layout: str, settings: Mapping[str, int], units: Units, parts: Iterable[tuple[Key, Sequence[str]]]
 ) -> SegmentHeader:
     """Return the header of a segment.
 
@@ -51,7 +52,7 @@ def make_header(
     }
 
 
-def _describe_part(key: Key, names: Sequence[str]) -> dict[str, Any]:
+def _describe_part(key: Key, names: Sequence[str]) -> dict[str, object]:
     column, column_type, holds, meaning, other_types = key
     return {
         "column": column,
@@ -71,12 +72,8 @@ def find_contradiction(header: SegmentHeader | None, manifest: IndexManifest, in
     header : the segment's; None for one that an earlier version wrote.
     info : the segment's entry in the manifest.
     """
-    expected = make_header(
-        manifest.layout,
-        manifest.settings,
-        manifest.units,
-        ((part.key, [each.name for each in part.slices]) for part in info.parts),
-    )
+    parts = [_describe_part(part.key, [each.name for each in part.slices]) for part in info.parts]
+    expected = make_header(manifest.layout, manifest.settings, manifest.units, ())
     names = _find_foreign_name(info, manifest.layout)
     if header is None or names is not None:
         return names
@@ -86,15 +83,15 @@ def find_contradiction(header: SegmentHeader | None, manifest: IndexManifest, in
     stored = header.get("parts")
     if not isinstance(stored, list) or len(stored) != len(info.parts):
         return f"the manifest has {len(info.parts)} parts of segment '{info.name}', the segment has others"
-    for number, (part, other) in enumerate(zip(stored, expected["parts"], strict=True)):
+    for number, (part, other) in enumerate(zip(stored, parts, strict=True)):
         for name, value in other.items():
             if not isinstance(part, dict) or _canonical(part.get(name)) != _canonical(value):
                 return _say(f"{name} of part {number}", value, part.get(name) if isinstance(part, dict) else None)
     return None
 
 
-def _say(name: str, value: Any, stored: Any) -> str:
-    ours, theirs = (shortened(_canonical(one), 200) for one in (value, stored))
+def _say(name: str, value: object, stored: object) -> str:
+    ours, theirs = (shortened(_canonical(side), 200) for side in (value, stored))
     return f"the manifest contradicts the segment: {name} is {ours} in the manifest, {theirs} in the segment"
 
 
@@ -114,7 +111,7 @@ def _find_foreign_name(info: SegmentInfo, layout: str) -> str | None:
     return None
 
 
-def _canonical(value: Any) -> str:
+def _canonical(value: object) -> str:
     return json.dumps(value, sort_keys=True)
 
 
@@ -352,3 +349,151 @@ class Segment:
     def close(self) -> None:
         for part in self.parts:
             part.close()
+
+
+_SENT_AT_A_TIME = 4
+
+
+@dataclass
+class _Part:
+    number: int
+    writer: PartWriter
+
+
+@dataclass
+class SegmentBuilder:
+    """Builds a segment; files are added one after the other.
+
+    Parameters
+    ----------
+    folder : folder of the index.
+    layout, settings, columns, units : the index's.
+    memory_limit : approximate bytes for values; the rest is spilled to disk.
+
+    Attributes
+    ----------
+    num_units : units assigned so far.
+    tables : the segment's file table by its name, once it is written.
+    """
+
+    folder: Folder
+    layout: str
+    settings: Mapping[str, int]
+    columns: Sequence[str]
+    units: Units
+    memory_limit: int
+    name: str = field(default_factory=lambda: secrets.token_hex(8))
+    num_units: int = 0
+    tables: dict[str, FileTable] = field(default_factory=dict)
+    _rows: FileRowsTable = field(init=False)
+    _parts: dict[Key, _Part] = field(default_factory=dict)
+    _abandoned: list[int] = field(default_factory=list)
+    _first_unit: int = 0
+    _row_counts: Sequence[int] = ()
+
+    def __post_init__(self) -> None:
+        self._rows = FileRowsTable(self.columns, self.units)
+
+    def has_room(self, row_counts: Sequence[int]) -> bool:
+        """Return whether a file fits whose row groups have so many rows each."""
+        return self.num_units + self.units.count(row_counts) <= layouts.most_units(self.layout, self.settings)
+
+    def begin_file(self, row_counts: Sequence[int] = ()) -> None:
+        """Begin the next file; its units follow those of the previous one.
+
+        Parameters
+        ----------
+        row_counts : rows of each of its row groups.
+        """
+        self._first_unit, self._row_counts = self.num_units, row_counts
+
+    def add(self, key: Key, row_group: int, hashes: Sequence[NDArray[np.uint64]]) -> None:
+        """Add the hashes of a column in a row group of the current file.
+
+        Parameters
+        ----------
+        key : that of `ColumnPart`.
+        hashes : those of each zone, where units are zones; else those of the row group.
+        """
+        first = self._first_unit + self.units.find_first(row_group, self._row_counts)
+        writer = self._part(key).writer
+        for number, some in enumerate(hashes):
+            writer.add(first + number, some)
+
+    def part_number(self, key: Key) -> int:
+        """Return the number of the part with such values, for the file's record."""
+        return self._part(key).number
+
+    def end_file(self, record: FileRecord) -> None:
+        """Complete the current file."""
+        self._rows.add(record)
+        self.num_units = self._first_unit + self.units.count(record.row_counts)
+
+    def abandon_file(self, path: str) -> None:
+        """Discard the current file; the units of its values belong to no file."""
+        self._abandoned.append(len(self._rows))
+        self.end_file(FileRecord(path, -1, b"", 0, 0, self._row_counts, False))
+
+    def finish(self) -> SegmentInfo | None:
+        """Write the segment's files and return its info; None if it is empty."""
+        if len(self._abandoned) == len(self._rows):
+            self.close()
+            return None
+
+        def finish_part(part: tuple[Key, _Part]) -> ColumnPart:
+            return ColumnPart(*part[0], (part[1].writer.finish(self.num_units),))
+
+        if is_local(self.folder.filesystem, [self.folder.path]):
+            info = self.with_parts(list(map(finish_part, self._parts.items())))
+        else:  # uploads are bound by latency: the table is written while the parts still are
+            names = [part_name(self.name, part.number, self.layout) for part in self._parts.values()]
+            with in_order(finish_part, self._parts.items(), _SENT_AT_A_TIME) as parts:
+                table = self._write_table(zip(self._parts, ([name] for name in names), strict=True))
+                info = self._make_info(table, parts)
+        self.close()
+        return info
+
+    def with_parts(self, parts: Sequence[ColumnPart]) -> SegmentInfo:
+        """Write the file table of a segment whose parts are written, and return the segment's info."""
+        table = self._write_table((part.key, [each.name for each in part.slices]) for part in parts)
+        return self._make_info(table, parts)
+
+    def _write_table(self, parts: Iterable[tuple[Key, Sequence[str]]]) -> FileTable:
+        header = make_header(self.layout, self.settings, self.units, parts)
+        table = self._rows.table().with_header(header)
+        table.write(self.folder, self._table_name)
+        self.tables[self._table_name] = table
+        return table
+
+    def _make_info(self, table: FileTable, parts: Iterable[ColumnPart]) -> SegmentInfo:
+        removed = np.array(self._abandoned, np.int64)
+        return SegmentInfo(self.name, self._table_name, len(table), self.num_units, tuple(parts), removed)
+
+    @property
+    def _table_name(self) -> str:
+        return f"{self.name}.files"
+
+    def close(self) -> None:
+        """Free memory and temporary files."""
+        for part in self._parts.values():
+            part.writer.close()
+
+    def _part(self, key: Key) -> _Part:
+        if key not in self._parts:
+            number = len(self._parts)
+            if number > np.iinfo(np.int16).max:
+                raise ParquetBloomError("the columns have too many types", path=self.folder.path, column=key[0])
+            name = part_name(self.name, number, self.layout)
+            # A column has one type in most lakes; where it has more, they share its memory.
+            limit = self.memory_limit // max(len(self.columns), number + 1)
+            writer = layouts.writer(
+                self.layout, self.settings, self.folder.path_of(name), self.folder.filesystem, limit
+            )
+            self._parts[key] = _Part(number, writer)
+        return self._parts[key]
+
+
+def part_name(segment: str, number: int, layout: str, slice_number: int | None = None) -> str:
+    """Return the name of a part's file in the index's folder."""
+    middle = "" if slice_number is None else f"-{slice_number:05d}"
+    return f"{segment}-{number}{middle}.{layout}"

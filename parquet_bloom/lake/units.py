@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -45,7 +45,7 @@ class Units(NamedTuple):
     zone_rows: int = 0
 
     @classmethod
-    def parse(cls, granularity: Any, zone_rows: Any = None) -> Units:
+    def parse(cls, granularity: object, zone_rows: object = None) -> Units:
         """Return a caller's choice.
 
         Raises
@@ -53,7 +53,7 @@ class Units(NamedTuple):
         ParquetBloomError
             There is no such granularity, or `zone_rows` are out of range, or given for another granularity.
         """
-        if granularity not in GRANULARITIES:
+        if not isinstance(granularity, str) or granularity not in GRANULARITIES:
             names = "', '".join(GRANULARITIES[:-1])
             raise ParquetBloomError(f"granularity is '{names}' or '{GRANULARITIES[-1]}', not {granularity!r}")
         if granularity != ZONE:

@@ -210,7 +210,7 @@ def _make_header(fields: dict[str, Any]) -> FilterHeader:
     return FilterHeader(**fields)
 
 
-def _read_union(protocol: Any, members: dict[int, str]) -> str:
+def _read_union(protocol: compact.TCompactProtocol, members: dict[int, str]) -> str:
     """Read a union and return the name of the member that is set."""
     name = "empty"
     protocol.readStructBegin()

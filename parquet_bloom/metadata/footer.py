@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
-from typing import Any
+from typing import TypedDict, TypeVar
 
 import numpy as np
 
@@ -57,12 +57,15 @@ def find_footer(tail: bytes, file_size: int) -> tuple[int, int]:
     return start, length
 
 
-def as_type(value: Any, kind: type) -> Any:
+T = TypeVar("T")
+
+
+def as_type(value: object, kind: type[T]) -> T | None:
     """Return a field's value, or None where it has another type: readers ignore such fields."""
     return value if type(value) is kind else None
 
 
-def read_repetition(element: Mapping[int, Any]) -> int:
+def read_repetition(element: Mapping[int, object]) -> int:
     return as_type(element.get(3), int) or REQUIRED
 
 
@@ -84,11 +87,11 @@ class SchemaLeaf:
     physical: str
     length: int | None
     converted: int | None
-    logical: Mapping[int, Any] | None
+    logical: Mapping[int, object] | None
     scale: int | None
     precision: int | None
     repeated: bool
-    nodes: tuple[Mapping[int, Any], ...]
+    nodes: tuple[Mapping[int, object], ...]
 
     @cached_property
     def name(self) -> str:
@@ -137,18 +140,27 @@ NO_STATISTICS = Statistics(None, None, None, None, None)
 
 
 @lru_cache(maxsize=_MAX_SCHEMAS)
-def _parse_schema(encoded: bytes) -> list[dict[int, Any]]:
+def _parse_schema(encoded: bytes) -> list[dict[int, object]]:
     elements = read_value(encoded, 0, LIST)
     if not elements or not all(isinstance(element, dict) for element in elements):
         raise MalformedFooterError("metadata: the schema is not a list of structs")
     return list(elements)
 
 
+@dataclass
+class _OpenNode:
+    """A group of the schema some of whose children are still to come."""
+
+    num_missing: int
+    path: tuple[str, ...] = ()
+    nodes: tuple[Mapping[int, object], ...] = ()
+    repeated: bool = False
+
+
 @lru_cache(maxsize=_MAX_SCHEMAS)
 def _parse_leaves(encoded: bytes) -> list[SchemaLeaf]:
     leaves: list[SchemaLeaf] = []
-    # Nodes that lack children: [missing children, names, elements, repeated]. Not recursive: the file sets the depth.
-    open_nodes: list[list[Any]] = []
+    open_nodes: list[_OpenNode] = []  # that lack children; not recursive: the file sets the depth
     for position, element in enumerate(_parse_schema(encoded)):
         num_children = element.get(5, 0)
         name = element.get(4)
@@ -157,19 +169,19 @@ def _parse_leaves(encoded: bytes) -> list[SchemaLeaf]:
         if len(open_nodes) > _MAX_DEPTH:
             raise MalformedFooterError(f"metadata: columns are nested more than {_MAX_DEPTH} deep")
         if position == 0:
-            open_nodes.append([num_children, (), (), False])
+            open_nodes.append(_OpenNode(num_children))
             continue
-        while open_nodes and open_nodes[-1][0] == 0:
+        while open_nodes and open_nodes[-1].num_missing == 0:
             open_nodes.pop()
         if not open_nodes:
             raise MalformedFooterError("metadata: the schema has more elements than its groups announce")
         parent = open_nodes[-1]
-        parent[0] -= 1
-        path = (*parent[1], str(name, "utf-8", "replace"))
-        nodes = (*parent[2], element)
-        repeated = parent[3] or read_repetition(element) == REPEATED
+        parent.num_missing -= 1
+        path = (*parent.path, str(name, "utf-8", "replace"))
+        nodes = (*parent.nodes, element)
+        repeated = parent.repeated or read_repetition(element) == REPEATED
         if 1 not in element:
-            open_nodes.append([num_children, path, nodes, repeated])
+            open_nodes.append(_OpenNode(num_children, path, nodes, repeated))
             continue
         kind = element[1]
         if not isinstance(kind, int) or not 0 <= kind < len(PHYSICAL_TYPES):
@@ -188,7 +200,7 @@ def _parse_leaves(encoded: bytes) -> list[SchemaLeaf]:
                 nodes=nodes,
             )
         )
-    if any(node[0] for node in open_nodes):
+    if any(node.num_missing for node in open_nodes):
         raise MalformedFooterError("metadata: the schema has fewer elements than its groups announce")
     return leaves
 
@@ -199,8 +211,16 @@ def _parse_orders(encoded: bytes) -> frozenset[int]:
     return frozenset(i for i, order in enumerate(orders) if isinstance(order, dict) and set(order) == {1})
 
 
-def _decode_schema(encoded: bytes, orders: bytes) -> dict[str, Any] | None:
-    """Return the attributes of a footer that its schema and the orders of its columns decide; None if they are bad."""
+class _SchemaFields(TypedDict):
+    """The attributes of a footer that its schema and the orders of its columns decide."""
+
+    encoded_schema: bytes
+    leaves: list[SchemaLeaf]
+    type_ordered: frozenset[int]
+
+
+def _decode_schema(encoded: bytes, orders: bytes) -> _SchemaFields | None:
+    """Decode the schema and the orders of columns; None if they are bad."""
     try:
         leaves, ordered = _parse_leaves(encoded), _parse_orders(orders) if orders else frozenset()
     except MalformedFooterError:
@@ -255,7 +275,7 @@ class Footer:
         filters = np.concatenate([[0], np.cumsum(chunks["filter_offset"] != -1)])
         bounds = np.stack([first_row_group, first_chunk, filters[first_chunk]], axis=1).tolist()
         described = np.stack([positions[:, 5], ends[:, 5], positions[:, 6], ends[:, 6]], axis=1).tolist()
-        shared: dict[int, dict[str, Any] | None] = {}
+        shared: dict[int, _SchemaFields | None] = {}
         keys: dict[tuple[bytes, ...], tuple[bytes, ...]] = {}  # one object for all that are equal
         rules: dict[bytes, WriterRules] = {}
         parsed: list[Footer | None] = []
@@ -297,10 +317,10 @@ class Footer:
         return parsed
 
     @cached_property
-    def _positions(self) -> dict[Any, int]:
+    def _positions(self) -> dict[object, int]:
         """The positions of the footer's fields, as `index_footer` gives them, where `parse_many` read them."""
         positions = self._index["positions"].tolist()
-        known: dict[Any, int] = {number: position for number, position in enumerate(positions) if position >= 0}
+        known: dict[object, int] = {number: position for number, position in enumerate(positions) if position >= 0}
         return known | {"num_rows": int(self._index["num_rows"]), "end": int(self._index["end"])}
 
     @property
@@ -384,7 +404,7 @@ class Footer:
     # ------------------------------------------------------------------------------------------------- schema
 
     @cached_property
-    def schema(self) -> list[dict[int, Any]]:
+    def schema(self) -> list[dict[int, object]]:
         return _parse_schema(self.encoded_schema)
 
     @cached_property

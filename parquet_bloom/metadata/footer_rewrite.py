@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 import numpy as np
 
@@ -46,6 +45,9 @@ def splice_filter_locations(footer: Footer, filters: Mapping[tuple[int, int], tu
     )
 
 
+_Field = tuple[int, int, object]  # number, type and value
+
+
 def make_physical_view(footer: Footer, leaf: SchemaLeaf, page_sizes: np.ndarray | None = None) -> bytes:
     """Make a small Parquet file (no pages, all offsets into the original) that shows one column as its stored values.
 
@@ -53,11 +55,11 @@ def make_physical_view(footer: Footer, leaf: SchemaLeaf, page_sizes: np.ndarray 
     decimals. INT96, which readers turn into nanoseconds and wrap, is declared as the 12 bytes it is: both are
     plain-encoded alike. `page_sizes` as in `Footer.data_ranges`.
     """
-    elements = [[(3, I32, REQUIRED), (4, BINARY, b"schema"), (5, I32, 1)]]
+    elements: list[list[_Field]] = [[(3, I32, REQUIRED), (4, BINARY, b"schema"), (5, I32, 1)]]
     for node in leaf.nodes[:-1]:
         elements.append([(3, I32, read_repetition(node)), (4, BINARY, _ANY_NAME), (5, I32, 1)])
     last = leaf.nodes[-1]
-    stored: list[tuple[int, int, Any]] = [(1, I32, last[1])]
+    stored: list[_Field] = [(1, I32, last[1])]
     if leaf.physical == "INT96":
         stored = [(1, I32, _FIXED), (2, I32, 12)]
     elif leaf.length is not None:
@@ -67,8 +69,8 @@ def make_physical_view(footer: Footer, leaf: SchemaLeaf, page_sizes: np.ndarray 
     return _make_file(footer, elements, groups)
 
 
-def _make_file(footer: Footer, elements: list[Any], groups: list[Any]) -> bytes:
-    fields: list[tuple[int, int, Any]] = [
+def _make_file(footer: Footer, elements: list[list[_Field]], groups: list[list[_Field]]) -> bytes:
+    fields: list[_Field] = [
         (1, I32, 2),
         (2, LIST, (STRUCT, elements)),
         (3, I64, footer.num_rows),
@@ -82,26 +84,26 @@ def _make_file(footer: Footer, elements: list[Any], groups: list[Any]) -> bytes:
 
 def _make_physical_row_group(
     footer: Footer, row_group: int, leaf: SchemaLeaf, page_sizes: np.ndarray | None
-) -> list[tuple[int, int, Any]]:
+) -> list[_Field]:
     record = footer.chunk(row_group, leaf)
     kind = _FIXED if leaf.physical == "INT96" else PHYSICAL_TYPES.index(leaf.physical)
     size, changed = int(record["compressed_size"]), {1: kind}
     if page_sizes is not None:
         size = changed[7] = int(page_sizes[int(footer.row_groups[row_group]["first_chunk"]) + leaf.index])
     meta = _make_column_metadata(footer, row_group, leaf, [_ANY_NAME] * len(leaf.nodes), changed)
-    chunk = [(2, I64, int(record["data_page_offset"])), (3, STRUCT, meta)]
+    chunk: list[_Field] = [(2, I64, int(record["data_page_offset"])), (3, STRUCT, meta)]
     return [(1, LIST, (STRUCT, [chunk])), (2, I64, size), (3, I64, footer.num_rows_of(row_group))]
 
 
 def _make_column_metadata(
     footer: Footer, row_group: int, leaf: SchemaLeaf, path: list[bytes], changed: Mapping[int, int]
-) -> list[tuple[int, int, Any]]:
+) -> list[_Field]:
     """Make the ColumnMetaData of a chunk, as far as a reader needs it, with another path and some numbers changed."""
     fields = read_struct(footer.data, int(footer.chunk(row_group, leaf)["meta_start"]))[0]
     numbers = {number: as_type(fields.get(number), int) for number in (1, 4, 5, 6, 7, 9, 11)} | dict(changed)
     encodings = [encoding for encoding in as_type(fields.get(2), list) or [] if isinstance(encoding, int)]
     types = {1: I32, 2: LIST, 3: LIST, 4: I32, 5: I64, 6: I64, 7: I64, 9: I64, 11: I64}
-    meta: list[tuple[int, int, Any]] = []
+    meta: list[_Field] = []
     for number, type_ in types.items():
         if number == 2:
             meta.append((2, LIST, (I32, encodings)))

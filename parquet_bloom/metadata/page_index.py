@@ -6,10 +6,9 @@ is consistent; readers of pages also check the pages' own headers (see `read_pag
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -31,6 +30,8 @@ PAGE_HEADER_BYTES = 512
 _DICTIONARY_PAGE, _DATA_PAGE_V2 = 2, 3
 PLAIN, PLAIN_DICTIONARY, RLE, DELTA_BYTE_ARRAY, RLE_DICTIONARY = 0, 2, 3, 7, 8
 ASCENDING, DESCENDING = 1, 2
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, eq=False)
@@ -83,7 +84,7 @@ class ColumnIndex:
     min_values: list[bytes]
     max_values: list[bytes]
     null_counts: list[int] | None
-    order: Any = None
+    order: object = None
 
     def statistics(self, page: int) -> Statistics:
         """Return the bounds of a page as column chunk statistics. Null pages have no bounds.
@@ -117,7 +118,7 @@ class CachedPageIndex:
     confirmed: int = 0
     bounds: ColumnIndex | None = None
     bounds_read: bool = False
-    statistics: Any = None
+    statistics: object = None
 
     @property
     def is_confirmed(self) -> bool:
@@ -226,8 +227,8 @@ def read_page_header(data: bytes | memoryview) -> PageHeader:
     )
 
 
-def _read_list(fields: dict[int, Any], number: int, kind: type) -> list[Any]:
-    values: Sequence[Any] = fields.get(number, ())
+def _read_list(fields: dict[int, object], number: int, kind: type[T]) -> list[T]:
+    values = fields.get(number)
     if not isinstance(values, list) or not all(type(value) is kind for value in values):
         raise MalformedFooterError(f"page index: field {number} is missing, or of another type")
     return values

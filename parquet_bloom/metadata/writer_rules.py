@@ -14,7 +14,14 @@ from dataclasses import dataclass
 from enum import Flag, auto
 from functools import lru_cache, reduce
 from operator import or_
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Protocol
+
+from ..util.lazy import late_module
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+else:
+    pa = late_module("pyarrow")
 
 _MAX_WRITERS = 256  # cached values of `created_by` and stored schemas: a lake has few different ones
 
@@ -56,7 +63,7 @@ class WriterColumn(Protocol):
     @property
     def converted(self) -> int | None: ...
     @property
-    def logical(self) -> Mapping[int, Any] | None: ...
+    def logical(self) -> Mapping[int, object] | None: ...
 
 
 @dataclass(frozen=True)
@@ -279,8 +286,6 @@ def _applies(rule: Rule, column: WriterColumn, stored_schema: bytes | None) -> b
 @lru_cache(maxsize=_MAX_WRITERS)
 def _find_plain_columns(stored_schema: bytes) -> frozenset[str]:
     """Return the top-level columns without any dictionary in them, by the Arrow schema; none if it cannot be read."""
-    import pyarrow as pa
-
     try:
         schema = pa.ipc.read_schema(pa.py_buffer(base64.b64decode(stored_schema, validate=True)))
     except (binascii.Error, pa.ArrowException, OSError):
@@ -291,7 +296,7 @@ def _find_plain_columns(stored_schema: bytes) -> frozenset[str]:
     )
 
 
-def _has_dictionary(arrow_type: Any) -> bool:
+def _has_dictionary(arrow_type: object) -> bool:
     return str(arrow_type).find("dictionary<") >= 0
 
 

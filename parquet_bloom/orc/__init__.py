@@ -4,9 +4,8 @@ from .orc_filters import OrcFilter, keying_of
 from .orc_filters import hash_values as keying
 from .orc_reader import OrcFile, open
 from .orc_schema import OrcLeaf
-from .orc_tail import is_orc
+from .orc_tail import OrcRowGroup, Stripe, is_orc
 from .orc_verify import verify
-from .stripes import OrcRowGroup, Stripe
 
 __all__ = [
     "OrcFile",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import decimal
 import math
 import re
 from collections.abc import Callable, Sequence
@@ -23,8 +24,7 @@ from ..metadata.protobuf import read_bloom_filter
 from ..predicate.pruning_statistics import KeyHasher, PruningStatistics
 from .orc_schema import OrcLeaf
 from .orc_statistics import GREGORIAN_DAY, SETTLED_MS, ZONED_MS
-from .orc_tail import OrcTail
-from .stripes import BLOOM_FILTER, FILTER_KINDS
+from .orc_tail import BLOOM_FILTER, FILTER_KINDS, OrcTail
 
 DAY_MS = 86_400_000
 
@@ -212,19 +212,19 @@ def _hash_array(array: pa.Array, leaf: OrcLeaf, hidden: NDArray[np.bool_]) -> Ha
             return hash_byte_sets([encode_char(text or b"", leaf.length) for text in _to_bytes(array)])
         return hash_texts(array), np.arange(len(array))
     if kind is Kind.FLOAT and (types.is_integer(given) or types.is_floating(given)):
-        doubles = _to_numbers(array, pa.float64()).astype(np.float32 if leaf.kind == "FLOAT" else np.float64)
+        doubles = _to_doubles(array).astype(np.float32 if leaf.kind == "FLOAT" else np.float64)
         hidden |= np.isnan(doubles)
         return hash_numbers(encode_floats(doubles.astype(np.float64)))
     if kind is Kind.DECIMAL and (types.is_decimal(given) or types.is_integer(given)):
         return hash_byte_sets([_encode_decimal(value, column_type.scale) for value in array.to_pylist()])
     if types.is_integer(given) and column_type.physical in ("INT32", "INT64") and kind is not Kind.DATE:
-        return hash_numbers([(np.arange(len(array)), _to_numbers(array, pa.int64()))])
+        return hash_numbers([(np.arange(len(array)), _to_integers(array))])
     if kind is Kind.DATE and types.is_date(given):
-        return hash_numbers(encode_dates(_to_numbers(array.cast(pa.date32()).view(pa.int32()), pa.int64())))
+        return hash_numbers(encode_dates(_to_integers(array.cast(pa.date32()).view(pa.int32()))))
     if kind is Kind.TIMESTAMP and types.is_date(given) and column_type.utc is False:
         array, given = array.cast(pa.timestamp("ms")), pa.timestamp("ms")
     if kind is Kind.TIMESTAMP and types.is_timestamp(given) and (given.tz is None) == (column_type.utc is False):
-        return _hash_timestamps(_to_numbers(array.view(pa.int64()), pa.int64()), given.unit, column_type)
+        return _hash_timestamps(_to_integers(array.view(pa.int64())), given.unit, column_type)
     raise ValueError("they are of another kind")
 
 
@@ -233,13 +233,17 @@ def _to_bytes(array: pa.Array) -> list[bytes | None]:
     return values
 
 
-def _to_numbers(array: pa.Array, arrow_type: pa.DataType) -> NDArray[Any]:
+def _to_integers(array: pa.Array) -> NDArray[np.int64]:
     """Cast without loss (ArrowInvalid otherwise), with 0 for nulls."""
-    wide = array.cast(arrow_type)
-    return np.ascontiguousarray(pc.fill_null(wide, 0).to_numpy(zero_copy_only=False))
+    return np.ascontiguousarray(pc.fill_null(array.cast(pa.int64()), 0).to_numpy(zero_copy_only=False))
 
 
-def _encode_decimal(value: Any, scale: int) -> set[bytes]:
+def _to_doubles(array: pa.Array) -> NDArray[np.float64]:
+    """Cast without loss (ArrowInvalid otherwise), with 0 for nulls."""
+    return np.ascontiguousarray(pc.fill_null(array.cast(pa.float64()), 0).to_numpy(zero_copy_only=False))
+
+
+def _encode_decimal(value: decimal.Decimal | int | None, scale: int) -> set[bytes]:
     if value is None:
         return set()
     sign, digits, exponent = _split_decimal(value)
@@ -250,7 +254,7 @@ def _encode_decimal(value: Any, scale: int) -> set[bytes]:
     return encoded
 
 
-def _split_decimal(value: Any) -> tuple[int, Sequence[int], int]:
+def _split_decimal(value: decimal.Decimal | int) -> tuple[int, Sequence[int], int]:
     if isinstance(value, int):
         return int(value < 0), [int(digit) for digit in str(abs(value))], 0
     sign, digits, exponent = value.as_tuple()
@@ -279,42 +283,45 @@ def _multiply(counts: NDArray[np.int64], factor: int) -> NDArray[np.int64]:
 _MAX_BITS = 1 << 31
 
 
+@dataclass(eq=False, repr=False)
 class OrcFilter:
     """The filter of one column in one row group.
 
     Attributes
     ----------
     leaf, column, column_id : the column; `column` is its dotted path.
-    kind : "BLOOM_FILTER" or "BLOOM_FILTER_UTF8".
+    stream, kind : number and name of the kind of stream, "BLOOM_FILTER" or "BLOOM_FILTER_UTF8".
     stripe, row_group : the rows; `row_group` is numbered within the stripe.
-    num_hash_functions, num_bits : k and m; 0 if the filter is unreadable, see `problem`.
     bitset : the bits, as little-endian words.
+    num_hash_functions, num_bits : k and m; 0 if the filter is unreadable, see `problem`.
     problem : error in its bytes, or None.
     fault : why filters of its writer cannot be trusted, or None.
     """
 
-    def __init__(
-        self,
-        leaf: OrcLeaf,
-        kind: int,
-        stripe: int,
-        row_group: int,
-        bitset: bytes = b"",
-        num_hash_functions: int = 0,
-        problem: str | None = None,
-        fault: str | None = None,
-    ):
-        self.leaf = leaf
-        self.column = leaf.name
-        self.column_id = leaf.column_id
-        self.kind = FILTER_KINDS[kind]
-        self.stripe = stripe
-        self.row_group = row_group
-        self.bitset = bitset
-        self.num_bits = 8 * len(bitset)
-        self.num_hash_functions = num_hash_functions
-        self.problem = problem
-        self.fault = fault
+    leaf: OrcLeaf
+    stream: int
+    stripe: int
+    row_group: int
+    bitset: bytes = b""
+    num_hash_functions: int = 0
+    problem: str | None = None
+    fault: str | None = None
+
+    @property
+    def column(self) -> str:
+        return self.leaf.name
+
+    @property
+    def column_id(self) -> int:
+        return self.leaf.column_id
+
+    @property
+    def kind(self) -> str:
+        return FILTER_KINDS[self.stream]
+
+    @property
+    def num_bits(self) -> int:
+        return 8 * len(self.bitset)
 
     def __repr__(self) -> str:
         location = f"stripe {self.stripe}, row group {self.row_group}, column '{self.column}'"
@@ -350,7 +357,7 @@ class OrcFilter:
             return 0.0
         return -self.num_bits / self.num_hash_functions * math.log1p(-fill) if fill < 1 else math.inf
 
-    def check(self, values: Any) -> NDArray[np.bool_]:
+    def check(self, values: object) -> NDArray[np.bool_]:
         """Return which values may be in the row group: all if the filter is not trusted; NULL and NaN always.
 
         Parameters

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
 from types import TracebackType
-from typing import TYPE_CHECKING, Any
+from typing import Self
 
 from ..errors import MalformedOrcError, ParquetBloomError
 from ..file.file_columns import find_leaf
@@ -16,15 +17,19 @@ from ..redaction import redacted
 from ..storage import Source, open_source, resolve_filesystem
 from ..util.messages import count
 from .orc_filters import UTC_ZONES, OrcFilter
-from .orc_lengths_check import list_columns
 from .orc_schema import OrcLeaf, read_leaves
 from .orc_statistics import read_counts, read_statistics
-from .orc_tail import METADATA_STRIPE, STRIPE_COLUMN, OrcTail, read_tail
-from .row_indexes import FILTER_STREAMS, IndexStreams
-from .stripes import OrcRowGroup, Stripe, list_row_groups, read_stripes
-
-if TYPE_CHECKING:
-    from typing import Self
+from .orc_tail import (
+    METADATA_STRIPE,
+    STRIPE_COLUMN,
+    OrcRowGroup,
+    OrcTail,
+    Stripe,
+    list_row_groups,
+    read_stripes,
+    read_tail,
+)
+from .row_indexes import FILTER_STREAMS, IndexStreams, list_columns
 
 
 class OrcFile:
@@ -201,7 +206,12 @@ class OrcFile:
         self.close()
 
 
-def open(path: Any, filesystem: Any = None, *, storage_options: Mapping[str, Any] | None = None) -> OrcFile:
+def open(
+    path: str | os.PathLike[str],
+    filesystem: object = None,
+    *,
+    storage_options: Mapping[str, object] | None = None,
+) -> OrcFile:
     """Open an ORC file of any writer to read its filters and statistics.
 
     Parameters

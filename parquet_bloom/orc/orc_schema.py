@@ -5,12 +5,12 @@ Source: ORC specification v1, "Type Information".
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from ..errors import MalformedOrcError
 from ..hashing.column_type import ColumnType, Kind
+from .orc_tail import Message
 
 KINDS = (
     *("BOOLEAN", "BYTE", "SHORT", "INT", "LONG", "FLOAT", "DOUBLE", "STRING", "BINARY", "TIMESTAMP"),
@@ -51,7 +51,7 @@ class OrcLeaf:
     parents: tuple[int, ...] = ()
 
 
-def read_leaves(types: Sequence[Mapping[str, Any]]) -> list[OrcLeaf]:
+def read_leaves(types: Sequence[Message]) -> list[OrcLeaf]:
     """Return the leaf columns of a file's types, in schema order.
 
     Raises
@@ -88,7 +88,7 @@ def read_leaves(types: Sequence[Mapping[str, Any]]) -> list[OrcLeaf]:
     return leaves
 
 
-def _read_child_names(kind: str, description: Mapping[str, Any], children: Sequence[int]) -> list[str]:
+def _read_child_names(kind: str, description: Message, children: Sequence[int]) -> list[str]:
     if kind == "STRUCT":
         names = [name.decode("utf-8", "replace") for name in description.get("names", [])]
     else:
@@ -99,7 +99,7 @@ def _read_child_names(kind: str, description: Mapping[str, Any], children: Seque
 
 
 def _make_leaf(
-    description: Mapping[str, Any],
+    description: Message,
     kind: str,
     number: int,
     path: tuple[str, ...],
@@ -119,9 +119,7 @@ def _make_leaf(
 _INTEGERS = {"BYTE": ("tinyint", 8), "SHORT": ("smallint", 16), "INT": ("int", 32)}
 
 
-def _make_column_type(
-    description: Mapping[str, Any], kind: str, catalyst: str | None, length: int | None
-) -> ColumnType:
+def _make_column_type(description: Message, kind: str, catalyst: str | None, length: int | None) -> ColumnType:
     if kind in _INTEGERS:
         name, bits = _INTEGERS[kind]
         return ColumnType("INT32", Kind.INTEGER, 4, bits=bits, name=name)

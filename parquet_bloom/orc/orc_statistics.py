@@ -7,14 +7,14 @@ from __future__ import annotations
 
 import decimal
 import math
-from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Sequence
+from typing import NamedTuple
 
 from ..hashing.column_type import ColumnType, Domain, Kind, integer_range
 from ..metadata.protobuf import read_message
 from ..predicate.pruning_statistics import CutBound, PruningStatistics
 from .orc_schema import KINDS, OrcLeaf
-from .orc_tail import COLUMN_STATISTICS, OrcTail
+from .orc_tail import COLUMN_STATISTICS, Message, OrcTail
 
 Bounds = tuple[Domain | None, Domain | None]
 
@@ -125,7 +125,7 @@ def _contradict(path: Sequence[Counts | None], leaf: OrcLeaf, tail: OrcTail, num
     return False
 
 
-def _read_bounds(message: Mapping[str, Any], leaf: OrcLeaf, tail: OrcTail) -> Bounds:
+def _read_bounds(message: Message, leaf: OrcLeaf, tail: OrcTail) -> Bounds:
     read = _READERS.get(leaf.column_type.kind)
     # The first Java writers merged statistics wrongly (HIVE-8732).
     if read is None or (tail.writer == "java" and tail.writer_version < 1):
@@ -136,7 +136,7 @@ def _read_bounds(message: Mapping[str, Any], leaf: OrcLeaf, tail: OrcTail) -> Bo
     return low, high
 
 
-def _read_integers(message: Mapping[str, Any], leaf: OrcLeaf, tail: OrcTail) -> Bounds:
+def _read_integers(message: Message, leaf: OrcLeaf, tail: OrcTail) -> Bounds:
     bounds = message.get("integers", {})
     return _require_in_range(bounds.get("low"), bounds.get("high"), leaf.column_type)
 
@@ -148,7 +148,7 @@ def _require_in_range(low: int | None, high: int | None, column_type: ColumnType
     return low, high
 
 
-def _read_floats(message: Mapping[str, Any], leaf: OrcLeaf, tail: OrcTail) -> Bounds:
+def _read_floats(message: Message, leaf: OrcLeaf, tail: OrcTail) -> Bounds:
     bounds = message.get("doubles", {})
     low, high, total = bounds.get("low"), bounds.get("high"), bounds.get("sum")
     # If the first value is NaN, both bounds are NaN; when merged with others, they do not include the values of its row
@@ -160,7 +160,7 @@ def _read_floats(message: Mapping[str, Any], leaf: OrcLeaf, tail: OrcTail) -> Bo
     return low, high
 
 
-def _read_strings(message: Mapping[str, Any], leaf: OrcLeaf, tail: OrcTail) -> Bounds:
+def _read_strings(message: Message, leaf: OrcLeaf, tail: OrcTail) -> Bounds:
     # Bounds of CHAR are padded or not; those of early Java writers have another order.
     if leaf.kind == "CHAR" or (tail.writer == "java" and tail.writer_version < 2):
         return NOTHING
@@ -175,7 +175,7 @@ def _read_strings(message: Mapping[str, Any], leaf: OrcLeaf, tail: OrcTail) -> B
     return low, high
 
 
-def _read_decimals(message: Mapping[str, Any], leaf: OrcLeaf, tail: OrcTail) -> Bounds:
+def _read_decimals(message: Message, leaf: OrcLeaf, tail: OrcTail) -> Bounds:
     bounds = message.get("decimals", {})
     low, high = (_parse_unscaled(bounds.get(name), leaf.column_type) for name in ("low", "high"))
     return _require_in_range(low, high, leaf.column_type)
@@ -194,7 +194,7 @@ def _parse_unscaled(text: bytes | None, column_type: ColumnType) -> int | None:
         return None
 
 
-def _read_dates(message: Mapping[str, Any], leaf: OrcLeaf, tail: OrcTail) -> Bounds:
+def _read_dates(message: Message, leaf: OrcLeaf, tail: OrcTail) -> Bounds:
     bounds = message.get("dates", {})
     low, high = bounds.get("low"), bounds.get("high")
     if tail.calendar != "proleptic" and (low is None or low < GREGORIAN_DAY):
@@ -202,7 +202,7 @@ def _read_dates(message: Mapping[str, Any], leaf: OrcLeaf, tail: OrcTail) -> Bou
     return _require_in_range(low, high, leaf.column_type)
 
 
-def _read_timestamps(message: Mapping[str, Any], leaf: OrcLeaf, tail: OrcTail) -> Bounds:
+def _read_timestamps(message: Message, leaf: OrcLeaf, tail: OrcTail) -> Bounds:
     bounds = message.get("timestamps", {})
     low, high = bounds.get("low"), bounds.get("high")
     if leaf.kind not in ("TIMESTAMP", "TIMESTAMP_INSTANT"):  # a wall clock time stored as an integer, in microseconds
@@ -222,7 +222,7 @@ def _read_timestamps(message: Mapping[str, Any], leaf: OrcLeaf, tail: OrcTail) -
     return low * _MS, None if high is None else high * _MS + _MS - 1
 
 
-def _read_booleans(message: Mapping[str, Any], leaf: OrcLeaf, tail: OrcTail) -> Bounds:
+def _read_booleans(message: Message, leaf: OrcLeaf, tail: OrcTail) -> Bounds:
     counts, count = message.get("buckets", {}).get("counts", []), message.get("num_values", 0)
     if len(counts) != 1 or counts[0] > count:
         return NOTHING

@@ -18,8 +18,8 @@ from ..predicate.pruning_statistics import PruningStatistics
 from .orc_filters import find_fault
 from .orc_reader import OrcFile
 from .orc_schema import OrcLeaf
+from .orc_tail import BLOOM_FILTER_UTF8, OrcRowGroup
 from .orc_verify import StripeValues
-from .stripes import BLOOM_FILTER_UTF8, OrcRowGroup
 
 STRIDE = 10_000
 """Default number of rows of a row group."""

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
@@ -11,10 +12,16 @@ from ..errors import FilterTypeError, ParquetBloomError, UnreadableColumnError
 from ..file.many_files import Progress
 from ..file.verify_file import ChunkVerdict, VerifyReport
 from ..predicate.pruning_statistics import PruningStatistics
+from ..util.lazy import late_module
 from .orc_filters import OrcFilter, make_probes
 from .orc_reader import OrcFile, open
 from .orc_schema import OrcLeaf
-from .stripes import OrcRowGroup
+from .orc_tail import OrcRowGroup
+
+if TYPE_CHECKING:
+    from pyarrow import orc
+else:
+    orc = late_module("pyarrow.orc")
 
 _MAX_NANOS = (1 << 63) - 1
 
@@ -34,10 +41,9 @@ class StripeValues:
 
     def __init__(self, file: OrcFile):
         try:
-            from pyarrow.orc import ORCFile
+            self._reader = orc.ORCFile
         except ImportError:  # some builds of pyarrow lack it
             raise ParquetBloomError("this build of pyarrow does not support ORC files", path=file.path) from None
-        self._reader = ORCFile
         self._file = file
         self._last: tuple[tuple[int, str], pa.Array] | None = None
 
@@ -99,13 +105,13 @@ def fits_nanoseconds(statistics: PruningStatistics) -> bool:
 
 
 def verify(
-    path: Any,
+    path: str | os.PathLike[str],
     data: bool = False,
     columns: Iterable[str] | None = None,
-    filesystem: Any = None,
+    filesystem: object = None,
     progress: Progress | None = None,
     *,
-    storage_options: Mapping[str, Any] | None = None,
+    storage_options: Mapping[str, object] | None = None,
 ) -> VerifyReport:
     """Check the filters of an ORC file.
 

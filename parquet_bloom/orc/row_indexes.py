@@ -5,27 +5,35 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 
+from ..core.decode.orc_lengths import sum_lengths
 from ..errors import EncryptedFileError, MalformedOrcError
 from ..metadata.protobuf import UINT, read_message, read_spans
 from ..predicate.pruning_statistics import PruningStatistics
 from ..storage import Source
-from .orc_compression import MAX_FOOTER_BYTES
+from .orc_compression import MAX_FOOTER_BYTES, Compression
 from .orc_filters import OrcFilter, find_fault, find_timezone_fault, parse_filter
-from .orc_lengths_check import find_length_problem
-from .orc_schema import OrcLeaf
+from .orc_schema import KINDS, OrcLeaf
 from .orc_statistics import OTHER_ROWS, Counts, read_counts, read_statistics
-from .orc_tail import ENTRY_STATISTICS, FILTER_ENTRY, INDEX_ENTRY, OrcTail
-from .stripes import (
+from .orc_tail import (
     BLOOM_FILTER,
     BLOOM_FILTER_UTF8,
+    DATA,
+    DICTIONARY_DATA,
+    ENTRY_STATISTICS,
+    FILTER_ENTRY,
+    INDEX_ENTRY,
+    LENGTH,
+    PRESENT,
     ROW_INDEX,
+    Message,
+    OrcTail,
     Stripe,
     StripeFooter,
     count_row_groups,
     read_stripe_footer,
 )
 
-PRESENT, DATA, LENGTH, SECONDARY = 0, 1, 2, 5
+SECONDARY = 5  # a kind of stream
 _ENTRY = {1: ("positions", UINT, True, None)}
 _TEXTS = ("STRING", "VARCHAR", "CHAR")
 _BLOBS = ("FLOAT", "DOUBLE", "BINARY", "DECIMAL")  # kinds whose DATA stream has bytes, not runs
@@ -67,6 +75,84 @@ def has_positions(stream: bytes, row_groups: int, count: int) -> bool:
     return len(counts) == row_groups and min(counts, default=0) >= count
 
 
+_MAX_BYTES = 1 << 62
+_MAX_ITEMS = (1 << 31) - 1  # of all lists of a stripe: a limit of pyarrow
+_ITEM_KINDS = (KINDS.index("LIST"), KINDS.index("MAP"))
+_SECOND = (2, 3)  # encodings with integers of version 2
+
+# ORC's C++ library does not check lengths: negative or too large ones make it read out of bounds.
+# It allocates memory for all strings and items at once. Up to these sizes that is harmless; beyond, the
+# streams of the values are decompressed to count their bytes.
+_HARMLESS_BYTES, _HARMLESS_ITEMS = 1 << 26, 1 << 23
+_USUAL_RATIO = 100  # of compression: more is rare
+_MAX_ITEMS_PER_BYTE = 520  # the most that run-length encoding reaches, for booleans
+
+
+def _find_length_problem(
+    source: Source,
+    compression: Compression,
+    types: Sequence[Message],
+    footer: StripeFooter,
+    columns: Iterable[int],
+) -> str | None:
+    """Return why the lengths of a stripe's columns, given by their ids, are invalid; None if they are valid."""
+    checked = [column for column in columns if (LENGTH, column) in footer.value_streams]
+    streams = source.read_ranges([footer.value_streams[LENGTH, column] for column in checked])
+    for column, packed in zip(checked, streams, strict=True):
+        encoding = footer.column_encodings.get(column, 0)
+        of_items = types[column].get("kind", 0) in _ITEM_KINDS
+        kind = DICTIONARY_DATA if encoding in _DICTIONARIES else DATA
+        location = footer.value_streams.get((kind, column), (0, 0))
+        most = _MAX_ITEMS if of_items else location[1] if compression.name == "none" else _MAX_BYTES
+        try:
+            total = _sum_lengths(compression.plain(packed), encoding in _SECOND, most)
+            if of_items and total > _HARMLESS_ITEMS:
+                descendants = {*_list_descendants(types, types[column].get("children", []))}
+                locations = [
+                    location for (_, column_id), location in footer.value_streams.items() if column_id in descendants
+                ]
+                num_bytes = max((compression.num_bytes(data) for data in source.read_ranges(locations)), default=total)
+                if total > num_bytes * _MAX_ITEMS_PER_BYTE:
+                    return f"the lengths in column {column} are invalid: {total} items in {num_bytes} bytes"
+            elif not of_items and total > max(_HARMLESS_BYTES, _USUAL_RATIO * location[1]):
+                (data,) = source.read_ranges([location])
+                if total > (num_bytes := compression.num_bytes(data)):
+                    return (
+                        f"the lengths in column {column} are invalid: they add up to {total} bytes,"
+                        f" the texts have {num_bytes}"
+                    )
+        except MalformedOrcError as error:
+            return f"the lengths in column {column} cannot be read: {error.problem}"
+    return None
+
+
+def _sum_lengths(stream: bytes, is_second: bool, most: int) -> int:
+    try:
+        return sum_lengths(stream, is_second, most)
+    except ValueError as error:
+        raise MalformedOrcError(str(error)) from error
+
+
+def list_columns(types: Sequence[Message], names: Iterable[str] | None) -> list[int]:
+    """Return the ids of the columns with these names and of all their descendants; all for None."""
+    if names is None:
+        return list(range(len(types)))
+    requested = set(names)
+    root = types[0] if types else {}
+    children = zip(root.get("children", []), root.get("names", []), strict=False)
+    return _list_descendants(types, [child for child, name in children if name.decode("utf-8", "replace") in requested])
+
+
+def _list_descendants(types: Sequence[Message], columns: Iterable[int]) -> list[int]:
+    """Return these columns and all their descendants."""
+    pending, result = list(columns), []
+    while pending:
+        column = pending.pop()
+        result.append(column)
+        pending += types[column].get("children", [])
+    return result
+
+
 FILTER_STREAMS = (BLOOM_FILTER_UTF8, BLOOM_FILTER)
 """Kinds of filter streams in order of preference."""
 
@@ -94,7 +180,6 @@ class IndexStreams:
         self._valid_lengths: set[tuple[int, int]] = set()  # stripes and columns with valid lengths
 
     def count_row_groups(self, stripe: int) -> int:
-        """Return the number of row groups of a stripe."""
         return count_row_groups(self._stripes[stripe], self._stride)
 
     def read_timezone(self, stripe: int) -> str:
@@ -115,7 +200,7 @@ class IndexStreams:
         unchecked = [column for column in columns if (stripe, column) not in self._valid_lengths]
         if isinstance(footer, StripeFooter):
             types = self._tail.footer.get("types", [])
-            problem = find_length_problem(self._source, self._tail.compression, types, footer, unchecked)
+            problem = _find_length_problem(self._source, self._tail.compression, types, footer, unchecked)
             if problem:
                 return f"in stripe {stripe} {problem}"
             self._valid_lengths.update((stripe, column) for column in unchecked)

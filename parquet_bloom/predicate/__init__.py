@@ -2,22 +2,25 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from ..errors import PredicateError
 from ..util.lazy import late_module
-from .parse.sql_simple import parse_sql
+from .sql_parser import parse_sql
 from .tree import And, Equal, In, Node, Or, columns
 
 if TYPE_CHECKING:
     import pyarrow.compute as pc
+
+    from . import arrow_expression
 else:
     pc = late_module("pyarrow.compute")
+    arrow_expression = late_module("parquet_bloom.predicate.arrow_expression")
 
 __all__ = ["And", "Equal", "In", "Node", "Or", "columns", "parse", "parse_sql"]
 
 
-def parse(where: Any, dialect: str | None = None) -> Node:
+def parse(where: object, dialect: str | None = None) -> Node:
     """Parse a condition in any notation into a predicate tree.
 
     Parameters
@@ -35,12 +38,8 @@ def parse(where: Any, dialect: str | None = None) -> Node:
     if isinstance(where, str):
         return parse_sql(where, dialect)
     if isinstance(where, list | tuple):
-        from .parse.arrow_expression import parse_dnf
-
-        return parse_dnf(where)
+        return arrow_expression.parse_dnf(where)
     if isinstance(where, pc.Expression):
-        from .parse.arrow_expression import parse_expression
-
-        return parse_expression(where)
+        return arrow_expression.parse_expression(where)
     forms = "SQL text, a list of (column, op, value) tuples or a pyarrow expression"
     raise PredicateError(f"a condition must be {forms}, got {type(where).__name__}")

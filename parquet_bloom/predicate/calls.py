@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import cache
-from typing import TYPE_CHECKING, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 import pyarrow as pa
@@ -28,8 +28,7 @@ from ..hashing.coerce import hash_all
 from ..hashing.column_type import ColumnType, Domain, Kind
 from ..util.arrow_values import from_numpy, make_array, make_scalar, to_numpy
 from ..util.lazy import late_module
-from . import literal
-from .tree import CallIn, CallNotIn, Compare, Equal, In, Node, NotEqual, call_text
+from .tree import CallIn, CallNotIn, call_text
 
 if TYPE_CHECKING:
     import pyarrow.compute as pc
@@ -286,39 +285,3 @@ def _is_valid(values: pa.Array) -> bool:
 def _format_uuid(value: bytes) -> str:
     digits = value.hex()
     return "-".join((digits[:8], digits[8:12], digits[12:16], digits[16:20], digits[20:]))
-
-
-class Subject(NamedTuple):
-    """The left side of a comparison.
-
-    Attributes
-    ----------
-    name : dotted name of the column.
-    function : one of `tree.FUNCTIONS`; empty for the column itself.
-    is_exact : False where an engine evaluates the comparison again, see `tree.CallIn`.
-    """
-
-    name: str
-    function: str = ""
-    is_exact: bool = True
-
-    def compare(self, operator: str, value: literal.Literal) -> Node:
-        """Return the predicate of a comparison by `=`, `<>`, `<`, `<=`, `>` or `>=`.
-
-        Raises
-        ------
-        PredicateError
-            A function is not compared for equality, or not with a text.
-        """
-        if self.function:
-            if operator not in ("=", "<>"):
-                problem = f"{call_text(self.function, self.name)} can be compared by =, <> and IN only"
-                raise PredicateError(problem, column=self.name)
-            return (CallIn if operator == "=" else CallNotIn)(self.name, self.function, (value,), self.is_exact)
-        if operator == "=":
-            return Equal(self.name, value)
-        return NotEqual(self.name, value) if operator == "<>" else Compare(self.name, operator, value)
-
-    def is_in(self, values: tuple[literal.Literal, ...]) -> Node:
-        """Return the predicate that it is one of some values; raises as `compare`."""
-        return CallIn(self.name, self.function, values, self.is_exact) if self.function else In(self.name, values)

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, overload
+from typing import Any, cast, overload
 
 import numpy as np
 import pyarrow as pa
@@ -61,7 +61,7 @@ class ArrayLiterals(Sequence[literal.Literal]):
     def __contains__(self, value: object) -> bool:
         return False if value is None else value in self._values
 
-    def __reduce__(self) -> tuple[Any, ...]:
+    def __reduce__(self) -> tuple[object, ...]:
         return type(self), (self.array,)
 
 
@@ -75,20 +75,18 @@ class InArray(In):
     @property
     def array(self) -> pa.Array:
         """The values."""
-        literals: Any = self.values
-        return literals.array
+        return cast(ArrayLiterals, self.values).array
 
-    def __reduce__(self) -> tuple[Any, ...]:
+    def __reduce__(self) -> tuple[object, ...]:
         return type(self), (self.column, self.values)
 
 
 def make_in(column: str, array: pa.Array) -> InArray:
     """Make the leaf of a column and the values of an array without nulls."""
-    literals: Any = ArrayLiterals(array)
-    return InArray(column, literals)
+    return InArray(column, cast(Any, ArrayLiterals(array)))
 
 
-def make_targets(literals: Sequence[Any], column_type: ColumnType, timezone: str) -> Targets | None:
+def make_targets(literals: Sequence[object], column_type: ColumnType, timezone: str) -> Targets | None:
     """Return literals as they are stored in a column; None if one cannot be compared exactly.
 
     Parameters

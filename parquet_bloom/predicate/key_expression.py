@@ -58,10 +58,10 @@ class KeyExpression(str):
         new.rule = _TUPLE_RULE if function == TUPLE else RULES[function]
         return new
 
-    def __reduce__(self) -> tuple[Any, ...]:
+    def __reduce__(self) -> tuple[object, ...]:
         return type(self), (self.function, self.columns)
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> dict[str, object]:
         """Return what a manifest has of it."""
         return {"function": self.function, "columns": list(self.columns), "rule": self.rule}
 
@@ -154,7 +154,7 @@ class _Ids(NamedTuple):
     size: int
 
 
-def match_keys(table: pa.Table, columns: Sequence[str], keys: Sequence[Sequence[Any]], timezone: str) -> KeyMatches:
+def match_keys(table: pa.Table, columns: Sequence[str], keys: Sequence[Sequence[object]], timezone: str) -> KeyMatches:
     """Match the rows of a table to keys; values and literals are compared as by `row_filter.row_mask`.
 
     Parameters
@@ -193,7 +193,7 @@ def match_keys(table: pa.Table, columns: Sequence[str], keys: Sequence[Sequence[
     return KeyMatches(np.ascontiguousarray(matched[:, 1]), np.ascontiguousarray(matched[:, 0]))
 
 
-def _find_ids(table: pa.Table, column: str, literals: Sequence[Any], timezone: str) -> _Ids:
+def _find_ids(table: pa.Table, column: str, literals: Sequence[object], timezone: str) -> _Ids:
     values = find_column(table, column)
     if values is None or not len(values) or pa.types.is_null(values.type):
         return _Ids(np.full(table.num_rows, -1, np.int64), np.empty(0, np.int64), np.empty(0, np.int64), 0)

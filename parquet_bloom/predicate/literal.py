@@ -11,15 +11,17 @@ import math
 import re
 import sys
 import uuid
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple, TypeAlias, cast
 
 import numpy as np
 import pyarrow as pa
 
 from ..errors import PredicateError
-from ..hashing.coerce import parse_date, parse_time, parse_timestamp
+from ..hashing.coerce import find_zone, parse_date, parse_time, parse_timestamp
 from ..hashing.column_type import ColumnType, Kind
+from ..util.arrow_values import AnyArray
+from ..util.messages import show_value
 
 _Plain: TypeAlias = (
     bool | int | float | decimal.Decimal | str | bytes | uuid.UUID | dt.date | dt.time | dt.datetime | None
@@ -36,7 +38,7 @@ _ALL_VALUES_VALID = frozenset({type(None), bool, int, float, str, bytes, uuid.UU
 _PLAIN = _ALL_VALUES_VALID | {decimal.Decimal, dt.time}
 
 
-def check(column: object, values: tuple[Any, ...]) -> None:
+def check(column: object, values: tuple[object, ...]) -> None:
     """Raise PredicateError unless the parts of a leaf are a column and literals."""
     if type(column) is not str or not column:
         raise PredicateError(f"a column name must be a dotted path, got {column!r}")
@@ -46,10 +48,10 @@ def check(column: object, values: tuple[Any, ...]) -> None:
         if type(value) in _PLAIN:
             _check_plain(value)
         elif not (isinstance(value, pa.Scalar) and value.is_valid and _in_nanos(value.type)):
-            raise PredicateError(f"{_show(value)} ({type(value).__name__}) cannot be a literal")
+            raise PredicateError(f"{show_value(value, _SHOWN)} ({type(value).__name__}) cannot be a literal")
 
 
-def _check_plain(value: Any) -> None:
+def _check_plain(value: object) -> None:
     if isinstance(value, decimal.Decimal) and not value.is_finite():
         raise PredicateError(f"{value} is not a decimal number; write NaN and the infinities as floats")
     if isinstance(value, dt.time) and value.tzinfo is not None:
@@ -60,7 +62,7 @@ def _in_nanos(arrow_type: pa.DataType) -> bool:
     return bool((pa.types.is_timestamp(arrow_type) or pa.types.is_time64(arrow_type)) and arrow_type.unit == "ns")
 
 
-def key(value: Literal) -> tuple[Any, ...]:
+def key(value: Literal) -> tuple[object, ...]:
     """Return the identity of a literal, which includes its type, for in Python True == 1 == 1.0.
 
     Of a time with a zone it includes the offset: before and after a clock change Python takes two for the same.
@@ -77,7 +79,7 @@ class _Nanos(NamedTuple):
     arrow_type: pa.DataType
 
 
-def pack(values: tuple[Literal, ...]) -> tuple[Any, ...]:
+def pack(values: tuple[Literal, ...]) -> tuple[object, ...]:
     """Convert literals to a picklable form; see `unpack`."""
     if _ALL_VALUES_VALID.issuperset(map(type, values)):
         return values
@@ -91,18 +93,13 @@ def unpack(values: tuple[Any, ...]) -> tuple[Literal, ...]:
     return tuple(pa.scalar(*value) if isinstance(value, _Nanos) else value for value in values)
 
 
-def _show(value: object) -> str:
-    try:
-        text = " ".join(repr(value).split())
-    except (ValueError, OverflowError, NotImplementedError):  # of an Arrow scalar that has no Python value
-        text = f"a {type(value).__name__}"
-    return text if len(text) <= 60 else text[:57] + "..."
+_SHOWN = 60  # characters of a value in a message
 
 
 # ------------------------------------------------------------------------------- from Python, numpy, pandas and Arrow
 
 
-def from_python(value: Any) -> Literal:
+def from_python(value: object) -> Literal:
     """Convert a Python, numpy, pandas or Arrow scalar to a literal.
 
     Raises
@@ -118,7 +115,7 @@ def from_python(value: Any) -> Literal:
     if isinstance(value, np.datetime64):
         return _from_datetime64(value)
     if isinstance(value, np.timedelta64):
-        raise PredicateError(f"{_show(value)}: durations cannot be compared")
+        raise PredicateError(f"{show_value(value, _SHOWN)}: durations cannot be compared")
     if isinstance(value, np.generic | np.ndarray):
         return _from_numpy(value)
     if type(value).__name__ in ("NAType", "NaTType"):  # pandas' NULLs
@@ -140,13 +137,15 @@ def from_python(value: Any) -> Literal:
         return int.__int__(value)
     if isinstance(value, float):
         return float.__float__(value)
-    raise PredicateError(f"{_show(value)} ({type(value).__name__}) cannot be a literal")
+    raise PredicateError(f"{show_value(value, _SHOWN)} ({type(value).__name__}) cannot be a literal")
 
 
 def from_collection(values: Any) -> tuple[Literal, ...]:
     """Convert any collection to literals: list, set, range, numpy array, pandas or polars Series, Arrow array."""
     if isinstance(values, str | bytes | bytearray | memoryview | Mapping | pa.Scalar) or not _is_iterable(values):
-        raise PredicateError(f"'in' takes a collection of literals, not {_show(values)} ({type(values).__name__})")
+        raise PredicateError(
+            f"'in' takes a collection of literals, not {show_value(values, _SHOWN)} ({type(values).__name__})"
+        )
     if hasattr(values, "__arrow_c_array__") and not isinstance(values, pa.Array):
         values = pa.array(values)
     elif hasattr(values, "__arrow_c_stream__") and not isinstance(values, pa.ChunkedArray):
@@ -158,16 +157,13 @@ def from_collection(values: Any) -> tuple[Literal, ...]:
         values = values.tolist() if values.dtype.char in "?bBhHiIlLqQefdUS" else list(values)
     elif isinstance(values, pa.Array | pa.ChunkedArray):
         values = values.to_pylist() if _has_exact_python_values(values.type) else list(values)
-    items: tuple[Any, ...] = tuple(values)
+    items = tuple(values)
     return items if _ALL_VALUES_VALID.issuperset(map(type, items)) else tuple(map(from_python, items))
 
 
-def _is_iterable(values: Any) -> bool:
-    try:
-        iter(values)
-    except TypeError:
-        return False
-    return True
+def _is_iterable(values: object) -> bool:
+    has_items = isinstance(values, Iterable) or hasattr(type(values), "__getitem__")
+    return has_items and getattr(values, "ndim", 1) != 0  # an array without dimensions is a single value
 
 
 def _has_exact_python_values(arrow_type: pa.DataType) -> bool:
@@ -185,18 +181,20 @@ def _has_exact_python_values(arrow_type: pa.DataType) -> bool:
     )
 
 
-def _from_numpy(value: Any) -> Literal:
+def _from_numpy(value: np.generic | AnyArray) -> Literal:
     if value.ndim:
-        raise PredicateError(f"{_show(value)}: an array is not a single literal; use 'in' for a collection")
+        raise PredicateError(
+            f"{show_value(value, _SHOWN)}: an array is not a single literal; use 'in' for a collection"
+        )
     if isinstance(value, np.ndarray):
         return from_python(value[()])
     plain = value.item()
     if isinstance(value, np.longdouble):
         plain = float(value)
         if value == value and np.longdouble(plain) != value:
-            raise PredicateError(f"{_show(value)} has more digits than a double")
+            raise PredicateError(f"{show_value(value, _SHOWN)} has more digits than a double")
     if type(plain) not in _PLAIN:
-        raise PredicateError(f"{_show(value)} ({type(value).__name__}) cannot be a literal")
+        raise PredicateError(f"{show_value(value, _SHOWN)} ({type(value).__name__}) cannot be a literal")
     return from_python(plain)
 
 
@@ -211,18 +209,18 @@ def _from_datetime64(value: np.datetime64) -> Literal:
         try:
             return dt.date(1970 + year, month + 1, 1)
         except ValueError:
-            raise PredicateError(f"{_show(value)} lies outside of the years 1 to 9999") from None
+            raise PredicateError(f"{show_value(value, _SHOWN)} lies outside of the years 1 to 9999") from None
     if unit in ("W", "D"):
         return _make_date(count * (7 if unit == "W" else 1))
     if unit in _NANOS:
         return _make_timestamp(count * _NANOS[unit], zoned=False)
     per_nano = {"ps": 10**3, "fs": 10**6, "as": 10**9}.get(unit)
     if per_nano is None or count % per_nano:
-        raise PredicateError(f"{_show(value)} has no exact form in nanoseconds")
+        raise PredicateError(f"{show_value(value, _SHOWN)} has no exact form in nanoseconds")
     return _make_timestamp(count // per_nano, zoned=False)
 
 
-def _from_datetime(value: Any) -> Literal:
+def _from_datetime(value: dt.datetime) -> Literal:
     """Convert an instance of a subclass of datetime; the one of pandas has nanoseconds."""
     try:
         plain = dt.datetime(
@@ -231,7 +229,7 @@ def _from_datetime(value: Any) -> Literal:
             fold=value.fold,
         )
     except ValueError:
-        raise PredicateError(f"{_show(value)} lies outside of the years 1 to 9999") from None
+        raise PredicateError(f"{show_value(value, _SHOWN)} lies outside of the years 1 to 9999") from None
     below = getattr(value, "nanosecond", 0)
     if not below:
         return plain
@@ -258,7 +256,7 @@ def _from_arrow(value: pa.Scalar) -> Literal:
         return _make_date(value.value // 86_400_000)
     plain = value.as_py() if not (pa.types.is_nested(arrow_type) or pa.types.is_temporal(arrow_type)) else None
     if type(plain) not in _PLAIN or plain is None:
-        raise PredicateError(f"{_show(value)} ({arrow_type}) cannot be a literal")
+        raise PredicateError(f"{show_value(value, _SHOWN)} ({arrow_type}) cannot be a literal")
     return from_python(plain)
 
 
@@ -331,7 +329,7 @@ def parse_number(text: str, *, negative: bool = False) -> Literal:
         if math.isinf(value) or (not value and _NONZERO.match(text)):
             raise PredicateError(f"{text} is beyond the range of a double")
         return -value if negative else value
-    raise PredicateError(f"{text!r} is not a number")
+    raise PredicateError(f"{show_value(text, _SHOWN)} is not a number")
 
 
 def parse_hexadecimal(text: str) -> bytes:
@@ -397,12 +395,9 @@ def _parse_fraction(digits: str) -> int:
 
 
 def _localize(moment: dt.datetime, name: str) -> dt.datetime:
-    from zoneinfo import ZoneInfo
-
-    try:
-        zone = ZoneInfo(name)
-    except (KeyError, ValueError, OSError):
-        raise PredicateError(f"{name!r} is not a known time zone") from None
+    zone = find_zone(name)
+    if zone is None:
+        raise PredicateError(f"{name!r} is not a known time zone")
     first, second = moment.replace(tzinfo=zone), moment.replace(tzinfo=zone, fold=1)
     offset = first.utcoffset()
     if offset is None or offset != second.utcoffset():

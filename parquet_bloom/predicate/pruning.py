@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 
 from ..hashing.coerce import LiteralBounds, coerce, make_bounds
 from ..hashing.column_type import ColumnType, Domain, Kind, make_domain_array
+from ..util.arrow_values import AnyArray
 from . import tree
 from .pruning_statistics import NO, ColumnShape, KeyHasher, PruningStatistics, PruningStatisticsArray
 from .reason import MISSING, Reason
@@ -65,7 +66,7 @@ POSSIBLE = Verdict(True)
 _PROBE = itemgetter(1)
 _IS_POSSIBLE = attrgetter("possible")
 
-_NO_HASHES: NDArray[Any] = np.empty(0, np.uint64)
+_NO_HASHES: NDArray[np.generic] = np.empty(0, np.uint64)
 _MANY_CODES = 1024  # fewer are counted, which takes less time than to sort
 
 
@@ -212,10 +213,11 @@ class PruningPredicate:
     def _evaluate(self, evaluation: _Evaluation) -> NDArray[np.int32]:
         results: list[NDArray[np.int32]] = []
         for item in self._postfix:
-            if not isinstance(item, Leaf):
+            if isinstance(item, tuple):
                 connective, count = item
                 results[-count:] = [self._combine_children(connective, results[-count:])]
                 continue
+            assert isinstance(item, Leaf)
             verdicts = evaluation.by_bounds.get(id(item))
             if verdicts is None:
                 verdicts = self._evaluate_leaf(item, evaluation)
@@ -444,14 +446,14 @@ def _find_spans(
     return first, last
 
 
-def _extend_spans(is_cut: NDArray[np.bool_], highs: NDArray[Any], values: list[Any], last: NDArray[np.intp]) -> None:
+def _extend_spans(is_cut: NDArray[np.bool_], highs: AnyArray, values: list[Any], last: NDArray[np.intp]) -> None:
     """Let the spans of containers whose upper bound may be cut go on to the last literal that begins with it."""
     count = len(values)
     for i in np.flatnonzero(is_cut & (last < count)).tolist():
         high, end = highs[i], int(last[i])
         if values[end].startswith(high):
 
-            def differs(value: Any, high: bytes = high) -> bool:
+            def differs(value: bytes, high: bytes = high) -> bool:
                 return not value.startswith(high)
 
             # Literals that begin with the bound follow one another: the first one that does not ends them.

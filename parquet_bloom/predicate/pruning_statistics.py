@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from enum import Enum
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -98,9 +97,9 @@ class PruningStatisticsArray:
     column_type: ColumnType
     has_values: NDArray[np.int8]
     has_nulls: NDArray[np.int8]
-    low: NDArray[Any]
+    low: NDArray[np.generic]
     low_known: NDArray[np.bool_]
-    high: NDArray[Any]
+    high: NDArray[np.generic]
     high_known: NDArray[np.bool_]
     filtered: NDArray[np.bool_]
     doubts: tuple[str | None, ...] = ()
@@ -201,7 +200,9 @@ class PruningStatisticsArray:
         return replace(self, holds=shape)
 
 
-def split_cut(high: Sequence[Domain | None], column_type: ColumnType) -> tuple[NDArray[Any], NDArray[np.bool_] | None]:
+def split_cut(
+    high: Sequence[Domain | None], column_type: ColumnType
+) -> tuple[NDArray[np.generic], NDArray[np.bool_] | None]:
     """Return upper bounds as `make_domain_array` does, and which of them are perhaps cut; None if none is."""
     cut = None
     if column_type.kind in (Kind.STRING, Kind.BYTES) and any(type(bound) is CutBound for bound in high):

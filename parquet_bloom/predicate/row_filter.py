@@ -386,7 +386,7 @@ def _require_equality(leaf: Leaf) -> None:
 def _evaluate_leaf(
     table: pa.Table, leaf: Leaf, num_rows: int, timezone: str, probe_cache: Probes, number: int
 ) -> pa.ChunkedArray:
-    literals: Sequence[Any] = leaf.literals
+    literals: Sequence[object] = leaf.literals
     if not isinstance(leaf, InArray) and None in literals:
         literals = [value for value in literals if value is not None]
     column = find_column(table, leaf.column)
@@ -415,7 +415,7 @@ def _evaluate_leaf(
 def _evaluate_contains(
     column: pa.ChunkedArray | None,
     name: str,
-    literals: Sequence[Any],
+    literals: Sequence[object],
     num_rows: int,
     timezone: str,
     probe_cache: Probes,
@@ -448,7 +448,7 @@ def _evaluate_contains(
 
 
 def _find_probes(
-    literals: Sequence[Any] | InArray,
+    literals: Sequence[object] | InArray,
     arrow_type: pa.DataType,
     name: str,
     timezone: str,
@@ -484,7 +484,7 @@ def _take_array(array: pa.Array, inner: pa.DataType) -> tuple[pa.Array, bool] | 
     return stored, bool(pc.any(is_nan).as_py())
 
 
-def _apply_null_literal(literals: Sequence[Any], chunks: list[pa.Array]) -> pa.ChunkedArray:
+def _apply_null_literal(literals: Sequence[object], chunks: list[pa.Array]) -> pa.ChunkedArray:
     """Apply SQL's rule for x IN (1, NULL): a row that is not 1 is null, not false."""
     if None in literals:
         true, false, null = (make_scalar(value, pa.bool_()) for value in (True, False, None))
@@ -557,7 +557,7 @@ class ColumnLiterals(NamedTuple):
     nans: list[int]
 
 
-def coerce_literals(literals: Sequence[Any], arrow_type: pa.DataType, name: str, timezone: str) -> ColumnLiterals:
+def coerce_literals(literals: Sequence[object], arrow_type: pa.DataType, name: str, timezone: str) -> ColumnLiterals:
     """Return literals as values to look for in a column.
 
     Raises

@@ -21,7 +21,7 @@ A **literal** has one of these types, exactly (no subclasses; `parse_dnf` conver
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from operator import attrgetter, ne
 from typing import Any, TypeVar
@@ -47,7 +47,7 @@ class Node:  # not an ABC: isinstance() with one takes ten times as long
     __slots__ = ()
 
     @abstractmethod
-    def _key(self) -> tuple[Any, ...]:
+    def _key(self) -> tuple[object, ...]:
         """Return the key for equality and hash; it is flat, so that deep nesting cannot exhaust the stack."""
 
     def __eq__(self, other: object) -> bool:
@@ -75,7 +75,7 @@ class Leaf(Node):
     def literals(self) -> tuple[literal.Literal, ...]:
         """Return the literals that the column is compared with."""
 
-    def _key(self) -> tuple[Any, ...]:
+    def _key(self) -> tuple[object, ...]:
         return (type(self), self.column, tuple(map(literal.key, self.literals)))
 
 
@@ -93,7 +93,7 @@ class _OneLiteralLeaf(Leaf):
     def literals(self) -> tuple[literal.Literal, ...]:
         return (self.value,)
 
-    def __reduce__(self) -> tuple[Any, ...]:
+    def __reduce__(self) -> tuple[object, ...]:
         return _make_one_literal_leaf, (type(self), self.column, literal.pack((self.value,)))
 
 
@@ -113,7 +113,7 @@ class _ManyLiteralsLeaf(Leaf):
     def literals(self) -> tuple[literal.Literal, ...]:
         return self.values
 
-    def __reduce__(self) -> tuple[Any, ...]:
+    def __reduce__(self) -> tuple[object, ...]:
         return _make_many_literals_leaf, (type(self), self.column, literal.pack(self.values))
 
 
@@ -130,7 +130,7 @@ class _NoLiteralLeaf(Leaf):
     def literals(self) -> tuple[literal.Literal, ...]:
         return ()
 
-    def __reduce__(self) -> tuple[Any, ...]:
+    def __reduce__(self) -> tuple[object, ...]:
         return type(self), (self.column,)
 
 
@@ -213,10 +213,10 @@ class _CallLeaf(Leaf):
     def literals(self) -> tuple[literal.Literal, ...]:
         return self.values
 
-    def _key(self) -> tuple[Any, ...]:
+    def _key(self) -> tuple[object, ...]:
         return (type(self), self.column, self.function, self.is_exact, tuple(map(literal.key, self.literals)))
 
-    def __reduce__(self) -> tuple[Any, ...]:
+    def __reduce__(self) -> tuple[object, ...]:
         return type(self), (self.column, self.function, self.values, self.is_exact)
 
 
@@ -251,10 +251,10 @@ class Compare(Leaf):
     def literals(self) -> tuple[literal.Literal, ...]:
         return (self.value,)
 
-    def _key(self) -> tuple[Any, ...]:
+    def _key(self) -> tuple[object, ...]:
         return (Compare, self.column, self.operator, literal.key(self.value))
 
-    def __reduce__(self) -> tuple[Any, ...]:
+    def __reduce__(self) -> tuple[object, ...]:
         return _make_comparison, (self.column, self.operator, literal.pack((self.value,)))
 
 
@@ -278,10 +278,10 @@ class Connective(Node):
             raise PredicateError(f"{type(self).__name__} needs at least one predicate")
         object.__setattr__(self, "children", tuple(flat))
 
-    def _key(self) -> tuple[Any, ...]:
+    def _key(self) -> tuple[object, ...]:
         return tuple(node._key() if isinstance(node, Node) else node for node in to_postfix(self))
 
-    def __reduce__(self) -> tuple[Any, ...]:
+    def __reduce__(self) -> tuple[object, ...]:
         # Pickle would recurse into the children, and a predicate may be nested deeper than the interpreter's stack.
         return _from_postfix, (to_postfix(self),)
 
@@ -313,21 +313,28 @@ def any_of(children: Iterable[Node]) -> Node:
     nodes: list[Node] = []
     for child in children:
         nodes.extend(child.children if isinstance(child, Or) else (child,))
+    merged = merge_equalities(nodes)
+    return merged[0] if len(merged) == 1 else Or(tuple(merged))
+
+
+def merge_equalities(nodes: Sequence[Node], is_negated: bool = False) -> list[Node]:
+    """Merge the equalities of each column, or negated the inequalities, into one leaf at the position of the first."""
+    kinds = (NotEqual, NotIn) if is_negated else (Equal, In)
     gathered: dict[str, list[Leaf]] = {}
     for node in nodes:
-        if isinstance(node, Equal | In):
+        if isinstance(node, kinds):
             gathered.setdefault(node.column, []).append(node)
     merged: list[Node] = []
     for node in nodes:
-        if isinstance(node, Equal | In):
+        if isinstance(node, kinds):
             leaves = gathered.pop(node.column, [])
             if len(leaves) > 1:
-                merged.append(In(node.column, tuple(value for leaf in leaves for value in leaf.literals)))
+                merged.append(kinds[1](node.column, tuple(value for leaf in leaves for value in leaf.literals)))
             else:
                 merged.extend(leaves)
         else:
             merged.append(node)
-    return merged[0] if len(merged) == 1 else Or(tuple(merged))
+    return merged
 
 
 _OPPOSITES: dict[type[Leaf], type[Any]] = {
@@ -373,6 +380,43 @@ def null_safe_equal(column: str, value: literal.Literal) -> Node:
 def call_text(function: str, column: str) -> str:
     """Format a function of a column, given by its text, as SQL."""
     return FUNCTIONS[function].format(column)
+
+
+class Subject:
+    """The left side of a comparison.
+
+    Attributes
+    ----------
+    name : dotted name of the column.
+    function : one of `FUNCTIONS`; empty for the column itself.
+    is_exact : False where an engine evaluates the comparison again, see `CallIn`.
+    """
+
+    __slots__ = ("function", "is_exact", "name")
+
+    def __init__(self, name: str, function: str = "", is_exact: bool = True) -> None:
+        self.name, self.function, self.is_exact = name, function, is_exact
+
+    def compare(self, operator: str, value: literal.Literal) -> Node:
+        """Return the predicate of a comparison by `=`, `<>`, `<`, `<=`, `>` or `>=`.
+
+        Raises
+        ------
+        PredicateError
+            A function is not compared for equality, or not with a text.
+        """
+        if self.function:
+            if operator not in ("=", "<>"):
+                problem = f"{call_text(self.function, self.name)} can be compared by =, <> and IN only"
+                raise PredicateError(problem, column=self.name)
+            return (CallIn if operator == "=" else CallNotIn)(self.name, self.function, (value,), self.is_exact)
+        if operator == "=":
+            return Equal(self.name, value)
+        return NotEqual(self.name, value) if operator == "<>" else Compare(self.name, operator, value)
+
+    def is_in(self, values: tuple[literal.Literal, ...]) -> Node:
+        """Return the predicate that it is one of some values; raises as `compare`."""
+        return CallIn(self.name, self.function, values, self.is_exact) if self.function else In(self.name, values)
 
 
 def leaves(node: Node) -> tuple[Leaf, ...]:
@@ -494,21 +538,24 @@ _SQL_OPERATORS: dict[type[Leaf], str] = {
 }
 
 
-def _make_one_literal_leaf(kind: type[_OneLiteralLeaf], column: str, packed: tuple[Any, ...]) -> Leaf:
+def _make_one_literal_leaf(kind: type[_OneLiteralLeaf], column: str, packed: tuple[object, ...]) -> Leaf:
     return kind(column, literal.unpack(packed)[0])
 
 
-def _make_many_literals_leaf(kind: type[_ManyLiteralsLeaf], column: str, packed: tuple[Any, ...]) -> Leaf:
+def _make_many_literals_leaf(kind: type[_ManyLiteralsLeaf], column: str, packed: tuple[object, ...]) -> Leaf:
     return kind(column, literal.unpack(packed))
 
 
-def _make_comparison(column: str, operator: str, packed: tuple[Any, ...]) -> Leaf:
+def _make_comparison(column: str, operator: str, packed: tuple[object, ...]) -> Leaf:
     return Compare(column, operator, literal.unpack(packed)[0])
 
 
-def to_postfix(node: Node) -> tuple[Any, ...]:
-    """Flatten a predicate: leaves, and each connective after its children as (class, number of children)."""
-    flat: list[Any] = []
+Postfix = tuple[Node | tuple[type[Connective], int], ...]
+"""Leaves, and each connective after its children as (class, number of children)."""
+
+
+def to_postfix(node: Node) -> Postfix:
+    flat: list[Node | tuple[type[Connective], int]] = []
     stack = [node]
     while stack:
         top = stack.pop()
@@ -520,7 +567,7 @@ def to_postfix(node: Node) -> tuple[Any, ...]:
     return tuple(reversed(flat))
 
 
-def _from_postfix(flat: tuple[Any, ...]) -> Node:
+def _from_postfix(flat: Postfix) -> Node:
     stack: list[Node] = []
     for item in flat:
         if isinstance(item, Node):

@@ -12,7 +12,7 @@ from ..errors import UnsupportedTypeError
 from ..file.bloom_file import BloomFile
 from ..file.file_columns import AnyLeaf, find_leaves, type_of
 from ..hashing.column_type import ColumnType, Kind, from_arrow
-from ..predicate.parse.necessary import find_arrow_type
+from ..predicate.necessary import find_arrow_type
 
 if TYPE_CHECKING:
     from ..orc import OrcFile

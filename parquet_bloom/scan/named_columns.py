@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from itertools import islice
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import pyarrow as pa
 
@@ -26,10 +26,16 @@ from ..hashing.column_type import ColumnType, Kind, from_arrow
 from ..predicate import tree
 from ..predicate.tree import Node
 from ..storage import Source, entry_for_identity, open_source
+from ..util.lazy import late_module
 from .decode.open_data import open_file
 from .model.data_file import DataFile, FileProjection, open_any
 from .model.folder_partitions import Partitions, resolve_names
 from .model.scan_plan import FilePlan
+
+if TYPE_CHECKING:
+    import difflib
+else:
+    difflib = late_module("difflib")
 
 _FILES_FOR_NAMES = 20  # files whose columns a message draws on
 _MOST_NAMES = 10_000  # columns that are compared with a name
@@ -50,7 +56,7 @@ def find_column_type(
     paths: Sequence[str],
     partitions: Partitions,
     *,
-    filesystem: Any,
+    filesystem: object | None,
     cache: MetadataCache | None,
     case_sensitive: bool = True,
 ) -> FoundType:
@@ -104,7 +110,7 @@ def find_column_type(
 
 
 def make_unknown_column_error(
-    name: str, paths: Sequence[str], partitions: Partitions, *, filesystem: Any, cache: MetadataCache | None
+    name: str, paths: Sequence[str], partitions: Partitions, *, filesystem: object | None, cache: MetadataCache | None
 ) -> UnknownColumnError:
     """Return the error for a name that no file has, with the columns that it resembles."""
     names = [*partitions.schema.names, *_collect_names(paths[:_FILES_FOR_NAMES], filesystem, cache)]
@@ -113,7 +119,7 @@ def make_unknown_column_error(
     return UnknownColumnError(f"no such column{in_files}{suggest_names(name, names)}", path=path, column=name)
 
 
-def _collect_names(paths: Iterable[str], filesystem: Any, cache: MetadataCache | None) -> Iterator[str]:
+def _collect_names(paths: Iterable[str], filesystem: object | None, cache: MetadataCache | None) -> Iterator[str]:
     """Yield the dotted names of all columns and of the groups around them."""
     for path in paths:
         try:
@@ -125,7 +131,7 @@ def _collect_names(paths: Iterable[str], filesystem: Any, cache: MetadataCache |
             yield from (".".join(leaf[: depth + 1]) for depth in range(len(leaf)))
 
 
-def _open(path: str, filesystem: Any, cache: MetadataCache | None) -> Source:
+def _open(path: str, filesystem: object | None, cache: MetadataCache | None) -> Source:
     """Open a file; an object whose footer is cached, without a request."""
     known = None if cache is None else entry_for_identity(path, filesystem, cache.last_identity(path))
     return open_source(path, filesystem, known)
@@ -146,9 +152,7 @@ def suggest_names(name: str, names: Iterable[str], can_ignore_case: bool = True)
         return f"; {_list_known_names(otherwise)} differs in case only{way_out}"
     by_folded = {one.lower(): one for one in reversed(unique)}
     inner = [one for one in unique if one.lower().endswith(f".{folded}")]
-    from difflib import get_close_matches
-
-    close = [by_folded[one] for one in get_close_matches(folded, by_folded, n=_SUGGESTIONS)]
+    close = [by_folded[one] for one in difflib.get_close_matches(folded, by_folded, n=_SUGGESTIONS)]
     likely = list(dict.fromkeys(inner + close))[:_SUGGESTIONS]
     return f"; did you mean {_list_known_names(likely)}?" if likely else ""
 
@@ -431,7 +435,11 @@ class Projection:
         return self._partitions.add_columns(table, path, self.columns)
 
     def find_elsewhere(
-        self, plans: Sequence[FilePlan], filesystem: Any, cache: MetadataCache | None, note: Callable[[Source], None]
+        self,
+        plans: Sequence[FilePlan],
+        filesystem: object | None,
+        cache: MetadataCache | None,
+        note: Callable[[Source], None],
     ) -> list[pa.Schema]:
         """Find the columns that no file projected so far has in other files, and return their schemas.
 

@@ -5,12 +5,30 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterator
 from itertools import groupby
-from typing import Any
+from typing import TYPE_CHECKING, TypedDict
 
 from ..errors import ParquetBloomError, printable
-from ..storage import create
+from ..util.lazy import late_module
 from ..util.messages import ShownText, count, count_of, truncate_list
 from .model.scan_plan import Decoded, FilePlan, RowGroupPlan, ScanPlan, summarize
+
+if TYPE_CHECKING:
+    from ..page import report_page
+    from . import notebook_view, plan_document
+else:
+    notebook_view = late_module("parquet_bloom.scan.notebook_view")
+    plan_details = late_module("parquet_bloom.scan.plan_document")
+    plan_document = late_module("parquet_bloom.scan.plan_document")
+    report_page = late_module("parquet_bloom.page.report_page")
+
+
+class PageOptions(TypedDict, total=False):
+    """Options of `PruneReport.to_html`."""
+
+    check: bool
+    asked_fpp: float | None
+    filesystem: object | None
+    progress: Callable[[int, int], None] | None
 
 
 class PruneReport(ScanPlan):
@@ -37,6 +55,25 @@ class PruneReport(ScanPlan):
             lines += ["", f"... {count(len(self.files) - len(shown), 'more file')}, {num_selected:,} of them read"]
         return ShownText("\n".join(lines))
 
+    def to_dict(self) -> dict[str, object]:
+        """Return the figures of the report, as JSON can hold them."""
+        return {
+            "files": self.total_files,
+            "selected_files": self.selected_files,
+            "unopened_files": self.unopened_files,
+            "unopened_by": self.unopened_by,
+            "index_doubts": self.index_doubts,
+            "zone_doubts": self.zone_doubts,
+            "row_groups": self.total_row_groups,
+            "selected_row_groups": self.selected_row_groups,
+            "skipped_by": self.skipped_by,
+            "requests": self.requests,
+            "bytes_read": self.bytes_read,
+            "data_requests": self.data_requests,
+            "data_bytes_read": self.data_bytes_read,
+            "decoded": [each._asdict() for each in self.decoded],
+        }
+
     def _describe_causes(self) -> Iterator[str]:
         if self.skipped_by:
             causes = sorted(self.skipped_by.items(), key=lambda item: (-item[1], item[0]))
@@ -57,10 +94,10 @@ class PruneReport(ScanPlan):
         *,
         check: bool = False,
         asked_fpp: float | None = None,
-        filesystem: Any = None,
+        filesystem: object | None = None,
         progress: Callable[[int, int], None] | None = None,
     ) -> str:
-        """Render the report as a self-contained page: a heat map of files and row groups, and figures of the filters.
+        """Render the report as a self-contained page: a picture of its row groups, and figures of the filters.
 
         The footers are read again, and a sample of the filters, 64 MiB at most, to estimate their false-positive
         probability.
@@ -75,8 +112,8 @@ class PruneReport(ScanPlan):
 
         Returns
         -------
-        The page, which loads nothing else. Its size is bounded: if there are many files or row groups, several share a
-        row or a cell.
+        The page, which loads nothing else. Its size is bounded: of more than 200,000 row groups it draws those of the
+        files that are read, and as many others as fit.
 
         Raises
         ------
@@ -84,26 +121,16 @@ class PruneReport(ScanPlan):
             The report was not made by `prune`, or the page cannot be written. Files that can no longer be read are not
             an error: the page lists them.
         """
-        # Not at the top: few callers need it.
-        from .html.details import read_details
-        from .html.page import render_page
-
         if self.asked is None:
             raise ParquetBloomError("only a report made by prune can be rendered as a page")
         if asked_fpp is not None and not 0 < asked_fpp < 1:
             raise ParquetBloomError(f"asked_fpp must lie between 0 and 1, got {asked_fpp}")
-        text = render_page(self, read_details(self, check, progress), asked_fpp)
-        if output is not None:
-            with create(output, filesystem) as new:
-                new.write(text.encode())
-                new.commit()
-        return text
+        facts = plan_document.read_details(self, check, progress)
+        return report_page.write_page(plan_document.make_report(self, facts, asked_fpp), output, filesystem)
 
     def _repr_html_(self) -> str:
-        """Render a smaller heat map for notebooks, without reading files again."""
-        from .html.notebook import render_snippet
-
-        return render_snippet(self)
+        """Render a smaller picture for notebooks, without reading files again."""
+        return notebook_view.render_snippet(self)
 
 
 def _describe_decoded(decoded: Decoded) -> str:

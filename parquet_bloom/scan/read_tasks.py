@@ -8,7 +8,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Generic, TypeVar
+from typing import TYPE_CHECKING, Generic, TypeVar
 
 from ..errors import ConcurrentChangeError, ParquetBloomError
 from ..file.bloom_file import BloomFile
@@ -19,7 +19,7 @@ from ..storage import OPEN_FILE_BUDGET, ClosedSource, FileIdentity, OpenFiles, S
 from ..storage.local.local_source import LocalSource
 from .decode.open_data import open_version
 from .decode.parquet_data import ParquetData
-from .locate.file_kind import FileKind
+from .lookup.file_kind import FileKind
 from .model.data_file import DataFile
 from .model.scan_plan import PARQUET, FilePlan, RowGroupPlan
 from .scan_options import Limits
@@ -308,7 +308,7 @@ class TaskPlanner:
     threads, is_remote : how many threads read, and whether the files are not local.
     """
 
-    filesystem: Any
+    filesystem: object | None
     cache: MetadataCache | None
     find_kind: Callable[[DataFile], FileKind | None]
     note: Callable[[Source], None]

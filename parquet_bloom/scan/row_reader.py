@@ -6,7 +6,7 @@ import threading
 from collections import Counter
 from collections.abc import Callable, Collection, Generator, Hashable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, TypeVar, cast
 
@@ -14,7 +14,6 @@ import numpy as np
 import pyarrow as pa
 
 from ..errors import ConcurrentChangeError, ParquetBloomError, PredicateError
-from ..file.column_statistics import ColumnCompatibility
 from ..file.file_columns import find_leaves
 from ..file.metadata_cache import SHARED_CACHE, MetadataCache
 from ..file.pages.row_group_batch import RowGroups
@@ -26,14 +25,15 @@ from ..predicate.row_filter import Probes, row_mask
 from ..storage import Source, is_local
 from ..tables.table_footers import as_table_footers
 from ..util.arrow_values import empty_table
+from ..util.lazy import late_module
 from ..util.read_ahead import Need, Piece, ReadAhead, Steps
 from ..util.threads import can_use_arrow_threads, processors
 from .decode.open_data import open_file, open_version
 from .decode.parquet_data import ParquetData
 from .decode.row_group_decoder import RowGroupDecoder
-from .locate.file_kind import FileKind
-from .locate.row_batch import LocatedRows, RowBatch
-from .locate.table_rows import TableRows
+from .lookup.file_kind import FileKind
+from .lookup.row_batch import LocatedRows, RowBatch
+from .lookup.table_rows import TableRows
 from .model.data_file import DataFile, FileProjection, RowFilter
 from .model.file_schemas import fit_table, map_in_threads, promote_table, reading, unify_schemas
 from .model.folder_partitions import FileResidualEvaluator
@@ -41,22 +41,46 @@ from .model.row_selection import ROW_GROUP, with_positions
 from .model.scan_plan import Decoded, FilePlan, RowGroupPlan, ScanPlan
 from .named_columns import Projection
 from .read_tasks import PlannedFiles, Task, TaskPlanner
-from .scan_options import Limits
+from .scan_options import Limits, ScanOptions
 
 if TYPE_CHECKING:
+    from .decode import orc_decoder
     from .decode.orc_decoder import OrcData, OrcDecoder
+else:
+    orc_decoder = late_module("parquet_bloom.scan.decode.orc_decoder")
 
 R = TypeVar("R")
 
 BATCH_ROWS = 65_536
 
-LIMITS = Limits()
+_DEFAULTS = ScanOptions()
 
 _NEGATIVE = (tree.NotEqual, tree.NotIn, tree.NotContains, tree.CallNotIn)
 
-_Fail = Callable[[ParquetBloomError, FilePlan], None]
 _Use = Callable[[RowBatch, LocatedRows], tuple[R, int]]
 """Makes a result of located rows, and says how many bytes it keeps in memory."""
+
+
+@dataclass(frozen=True)
+class _Way:
+    """How rows are read once.
+
+    Attributes
+    ----------
+    max_bytes : as for `RowReader.read_batches`.
+    in_order : give results in the order of files and row groups.
+    is_streamed : as of `Limits`.
+    reads_rows : whether columns of the result are read.
+    reads_again : whether a file that has changed is read as it is now.
+    progress : called after each file that is read with (done, in all).
+    """
+
+    max_bytes: int | None = None
+    in_order: bool = True
+    is_streamed: bool = False
+    reads_rows: bool = True
+    reads_again: bool = True
+    progress: Callable[[int, int], None] | None = None
 
 
 class RowReader:
@@ -68,10 +92,10 @@ class RowReader:
     columns : top-level columns or dotted leaves of the result; None for all.
     schema : of the result; None for the unified schema of the files that are read.
     cache : of footers.
-    trust : the columns that a dataset shows as other values than a file stores: their comparisons are left to its
-        engine.
-    positions : append the physical position of each row to what `read_batches` gives; see `positions.py`.
-    limits : how much is read and decoded at once.
+    options : how to read: its threads (None for one for each processor, or more for remote files), limits and trust;
+        except by `read_table`, also its handler of errors, without which they are raised, and its progress, which is
+        called after each file that is read.
+    positions : append the physical position of each row to what `read_batches` gives; see `row_selection.py`.
     """
 
     def __init__(
@@ -81,11 +105,10 @@ class RowReader:
         *,
         schema: pa.Schema | None = None,
         cache: MetadataCache | None = SHARED_CACHE,
-        trust: ColumnCompatibility | None = None,
+        options: ScanOptions = _DEFAULTS,
         positions: bool = False,
-        limits: Limits | None = None,
     ):
-        request = plan.asked
+        request, trust = plan.asked, options.trust
         assert request is not None, "the report is not prune's"
         self._plan = plan
         self._filesystem = plan.filesystem
@@ -104,7 +127,7 @@ class RowReader:
         self._probes: Probes = {}
         self._targets: dict[tuple[int, ColumnType], Targets | None] = {}
         self._kinds: dict[Hashable, FileKind] = {}
-        self._limits = limits or LIMITS
+        self._options = options
         self._fit = promote_table if plan.table is None else fit_table
         self._positions = positions
         self._lock = threading.Lock()
@@ -130,9 +153,6 @@ class RowReader:
         *,
         in_order: bool = True,
         max_bytes: int | None = None,
-        threads: int | None = None,
-        progress: Callable[[int, int], None] | None = None,
-        on_error: Callable[[ParquetBloomError], None] | None = None,
     ) -> tuple[pa.Schema, Generator[pa.RecordBatch, None, None]]:
         """Read the rows lazily; return their schema and a generator of batches.
 
@@ -144,16 +164,10 @@ class RowReader:
         in_order : give the rows in the order of files and row groups; otherwise batches as they come.
         max_bytes : bound on the decoded bytes in memory at a time; None for that of `Limits`. A row group that alone
             exceeds it is decoded a window of rows at a time, if its format allows that.
-        threads : None for one for each processor, or more for remote files.
-        progress : called after each file that is read with (done, in all).
-        on_error : called with the error of a file that cannot be read, whose remaining rows are then missing; without
-            it, the error is raised.
         """
-        failed: set[str] = set()
-        fail = _make_handler(on_error, failed)
-        plans = self._plans
-        schema = self._find_schema(None if on_error is None else fail)
-        for error, plan in self._find_mistakes(plans):
+        fail = _ErrorHandler(self._options.on_error)
+        schema = self._find_schema(None if fail.on_error is None else fail)
+        for error, plan in self._find_mistakes():
             fail(error, plan)
         if self._positions:
             schema = with_positions(schema)
@@ -163,18 +177,8 @@ class RowReader:
             return self._fit(rows, schema).combine_chunks().to_batches(batch_size), num_bytes
 
         def read_batches() -> Generator[pa.RecordBatch, None, None]:
-            results = self._read(
-                plans,
-                make_batches,
-                max_bytes,
-                threads,
-                fail,
-                is_streamed=True,
-                in_order=in_order,
-                progress=progress,
-                failed=failed,
-            )
-            with closing(results):
+            way = _Way(max_bytes, in_order, is_streamed=True, progress=self._options.progress)
+            with closing(self._read(self._plans, make_batches, way, fail)) as results:
                 for _, batches in results:
                     yield from batches
 
@@ -184,21 +188,20 @@ class RowReader:
         self,
         *,
         max_bytes: int | None = None,
-        threads: int | None = None,
         note: Callable[[pa.Table], None] | None = None,
     ) -> pa.Table:
-        """Read all rows.
+        """Read all rows; the first error is raised.
 
         Parameters
         ----------
-        max_bytes, threads : as for `read_batches`.
+        max_bytes : as for `read_batches`.
         note : called with rows as they are read, before more are taken; what it raises ends the read.
         """
         if self._projection.is_ambiguous:  # the first file decides on the spelling of names
             _ = self.schema
         tables: list[pa.Table] = []
         schemas: dict[str, list[pa.Schema]] = {}  # by the paths of files
-        with closing(self._read(self._plans, self._make_rows, max_bytes, threads)) as results:
+        with closing(self._read(self._plans, self._make_rows, _Way(max_bytes))) as results:
             for plans, table in results:
                 if note is not None:
                     note(table)
@@ -213,30 +216,17 @@ class RowReader:
             return pa.table({"": pa.nulls(sum(part.num_rows for part in parts))}).select([])
         return pa.concat_tables(parts)
 
-    def count_rows(
-        self,
-        *,
-        max_bytes: int | None = None,
-        threads: int | None = None,
-        progress: Callable[[int, int], None] | None = None,
-        on_error: Callable[[ParquetBloomError], None] | None = None,
-    ) -> int:
-        """Count the matching rows, reading the predicate's columns alone; without a predicate from footers alone.
-
-        For the parameters see `read_batches`.
-        """
+    def count_rows(self, *, max_bytes: int | None = None) -> int:
+        """Count the matching rows, reading the predicate's columns alone; without a predicate from footers alone."""
         plans = [plan for plan in self._plans if plan.read_groups]
         assert self._plan.asked is not None
         if self._plan.asked.node is None and not (self._plan.table and self._plan.table.deletes):
             return sum(group.num_rows for plan in plans for group in plan.read_groups)
 
-        fail = _make_handler(on_error)
+        on_error = self._options.on_error
         # Of a file that fails, as many rows are counted as are given of it, which takes the order of its row groups.
-        in_order = on_error is not None
-        results = self._read(
-            plans, self._count, max_bytes, threads, fail, reads_rows=False, in_order=in_order, progress=progress
-        )
-        with closing(results):
+        way = _Way(max_bytes, in_order=on_error is not None, reads_rows=False, progress=self._options.progress)
+        with closing(self._read(plans, self._count, way, _ErrorHandler(on_error))) as results:
             return sum(sum(counts.values()) for _, counts in results)
 
     def count_matches(self, plan: FilePlan) -> dict[int, int]:
@@ -248,14 +238,16 @@ class RowReader:
             The file has changed since it was planned.
         """
         counts = dict.fromkeys(plan.selected, 0)
-        results = self._read([plan], self._count, reads_rows=False, reads_again=False)
-        with closing(results):
+        way = _Way(reads_rows=False, reads_again=False)
+        with closing(self._read([plan], self._count, way)) as results:
             for _, found in results:
                 for row_group, count in found.items():
                     counts[row_group] += count
         return counts
 
-    def _find_schema(self, fail: _Fail | None, known: Mapping[str, Sequence[pa.Schema]] | None = None) -> pa.Schema:
+    def _find_schema(
+        self, fail: _ErrorHandler | None, known: Mapping[str, Sequence[pa.Schema]] | None = None
+    ) -> pa.Schema:
         """Return the schema of the result: if it was not given, that of all files.
 
         Parameters
@@ -306,7 +298,7 @@ class RowReader:
         schema = self._projection.sort(unify_schemas(schemas))
         return add_partitions(schema) if partitions else schema
 
-    def _find_mistakes(self, plans: Sequence[FilePlan]) -> list[tuple[PredicateError, FilePlan]]:
+    def _find_mistakes(self) -> list[tuple[PredicateError, FilePlan]]:
         """Return each file's error, if no file has a column that some literal can be compared with; none otherwise.
 
         Most likely the predicate is wrong then, so nothing is to be read for it.
@@ -317,7 +309,7 @@ class RowReader:
         found = []
         # Such a literal is a doubt of each row group, unless pruning has no use for its leaf.
         has_doubts = any(isinstance(leaf, _NEGATIVE) for leaf in tree.leaves(node))
-        for plan in plans:
+        for plan in self._plans:
             if not has_doubts and not any(group.doubts for group in plan.read_groups):
                 return []
             error = self._find_mistake(plan)
@@ -365,40 +357,31 @@ class RowReader:
         self,
         plans: Sequence[FilePlan],
         use: _Use[R],
-        max_bytes: int | None = None,
-        threads: int | None = None,
-        fail: _Fail | None = None,
-        *,
-        is_streamed: bool = False,
-        reads_rows: bool = True,
-        reads_again: bool = True,
-        in_order: bool = True,
-        progress: Callable[[int, int], None] | None = None,
-        failed: Collection[str] = (),
+        way: _Way,
+        fail: _ErrorHandler | None = None,
     ) -> Generator[tuple[Sequence[FilePlan], R], None, None]:
         """Read files in threads, and yield what is made of their rows, each result with its files.
 
         Parameters
         ----------
         fail : called with the error of a file; None to raise it.
-        reads_rows : whether columns of the result are read.
-        reads_again : whether a file that has changed is read as it is now.
-        failed : files that have failed before.
         """
-        limits = self._limits if max_bytes is None else replace(self._limits, max_bytes=max_bytes)
-        limits = replace(limits, is_streamed=is_streamed, widths={})
-        threads = threads or (limits.remote_threads if self._is_remote else processors())
-        find_kind = partial(self._find_kind, reads_rows)
+        fail = fail or _ErrorHandler(None)
+        limits = self._options.limits
+        max_bytes = limits.max_bytes if way.max_bytes is None else way.max_bytes
+        limits = replace(limits, max_bytes=max_bytes, is_streamed=way.is_streamed, widths={})
+        threads = self._options.threads or (limits.remote_threads if self._is_remote else processors())
+        find_kind = partial(self._find_kind, way.reads_rows)
         planner = TaskPlanner(self._filesystem, self._cache, find_kind, self._note, limits, threads, self._is_remote)
-        tasks = planner.plan(plans, failed)
+        tasks = planner.plan(plans, fail.failed)
         # Row groups side by side are faster than columns side by side.
         limits = replace(limits, use_threads=threads > 1 and len(tasks) < threads and can_use_arrow_threads())
         run = partial(self._run_task, use, find_kind, limits)
         starts: list[Callable[[], Steps[R]]] = []
         for task in tasks:
             starts.append(partial(run, task))
-        ahead = ReadAhead(starts, threads, limits.max_bytes or 0, in_order)
-        done = _Progress(progress, len(plans), tasks) if progress is not None else None
+        ahead = ReadAhead(starts, threads, limits.max_bytes or 0, way.in_order)
+        done = _Progress(way.progress, len(plans), tasks) if way.progress is not None else None
         try:
             with closing(iter(ahead)) as events:
                 for event in events:
@@ -406,7 +389,7 @@ class RowReader:
                     if event.is_end:
                         more = []
                         if event.error is not None:
-                            more = self._follow(task, event.error, planner, fail or _make_handler(None), reads_again)
+                            more = self._follow(task, event.error, planner, fail, way.reads_again)
                         elif task.is_cut:
                             more = planner.divide(task)
                         if more:
@@ -435,7 +418,7 @@ class RowReader:
         plan.decoded[:] = ways.values()
 
     def _follow(
-        self, task: Task, error: BaseException, planner: TaskPlanner, fail: _Fail, reads_again: bool
+        self, task: Task, error: BaseException, planner: TaskPlanner, fail: _ErrorHandler, reads_again: bool
     ) -> list[Task]:
         """Return tasks that read what is left of one that has failed, or a file that has changed from anew."""
         files, left = task.files, task.row_groups[task.num_done :]
@@ -566,9 +549,7 @@ def _make_batch(task: Task, opened: PlannedFiles | ParquetData | OrcData, kind: 
         groups = RowGroups([cached.footer for cached in opened.footers], numbers)
         decoder = RowGroupDecoder(opened, groups, kind.columns, limits)
     else:
-        from .decode.orc_decoder import OrcDecoder
-
-        decoder = OrcDecoder(opened, [number for _, number in numbers], limits)
+        decoder = orc_decoder.OrcDecoder(opened, [number for _, number in numbers], limits)
     return RowBatch(plans, selections, kind, opened, decoder)
 
 
@@ -593,14 +574,15 @@ class _Progress:
                 self._report(self._done, self._total)
 
 
-def _make_handler(on_error: Callable[[ParquetBloomError], None] | None, failed: set[str] | None = None) -> _Fail:
-    """Return a handler of a file's error: it notes the file, then calls `on_error`, or raises if there is none."""
+class _ErrorHandler:
+    """Notes the files that fail, and reports their errors; without `on_error` it raises them."""
 
-    def fail(error: ParquetBloomError, plan: FilePlan) -> None:
-        if on_error is None:
+    def __init__(self, on_error: Callable[[ParquetBloomError], None] | None):
+        self.on_error = on_error
+        self.failed: set[str] = set()  # paths
+
+    def __call__(self, error: ParquetBloomError, plan: FilePlan) -> None:
+        if self.on_error is None:
             raise error
-        if failed is not None:
-            failed.add(plan.path)
-        on_error(error)
-
-    return fail
+        self.failed.add(plan.path)
+        self.on_error(error)

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Generator, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Unpack
 
 import pyarrow as pa
 
@@ -15,21 +16,25 @@ from ..predicate import tree
 from ..predicate.tree import Node
 from ..storage import Entry
 from ..tables.table_footers import as_table_footers
+from ..util.lazy import late_module
 from .compatibility import DatasetCompatibility
 from .decode.open_data import open_file
-from .locate.table_rows import TableRows
+from .lookup.table_rows import TableRows
 from .model.data_file import DataFile
 from .model.folder_partitions import FileResidualEvaluator
 from .model.row_selection import RowGroupSelections, RowRangesByGroup, RowSelection
 from .model.scan_plan import FilePlan, FileScan, RowGroupPlan, ScanPlan
 from .named_columns import make_names_error, select_columns, select_table_columns
-from .plan_report import PruneReport
+from .plan_report import PageOptions, PruneReport
 from .row_reader import BATCH_ROWS, RowReader
 from .scan_options import ScanOptions
 from .scan_source import ScanSource
 
 if TYPE_CHECKING:
+    import pandas as pd
     import polars as pl
+else:
+    pl = late_module("polars")
 
 
 @dataclass(frozen=True)
@@ -149,7 +154,7 @@ class Scan:
         self._schema = schema
         self._report: PruneReport | None = None
 
-    def __getstate__(self) -> dict[str, Any]:
+    def __getstate__(self) -> dict[str, object]:
         # A plan that was made goes along; what reads by it is made anew.
         return {name: value for name, value in self.__dict__.items() if name != "_reader"}
 
@@ -168,13 +173,13 @@ class Scan:
             columns, schema = select_table_columns(schema or table.schema, columns, case_sensitive)
         elif schema is not None:
             columns, schema = select_columns(schema, columns, case_sensitive)
-        return RowReader(plan, columns, schema=schema, cache=self._source.cache)
+        return RowReader(plan, columns, schema=schema, cache=self._source.cache, options=self._options)
 
     def explain(self, max_files: int = 20, max_lines: int = 20) -> str:
         """Explain what is read and why; see `PruneReport.explain`."""
         return self.plan().explain(max_files, max_lines)
 
-    def to_html(self, output: Any = None, **options: Any) -> str:
+    def to_html(self, output: str | os.PathLike[str] | None = None, **options: Unpack[PageOptions]) -> str:
         """Render the plan as a page; see `PruneReport.to_html`."""
         return self.plan().to_html(output, **options)
 
@@ -193,8 +198,7 @@ class Scan:
 
     def count_rows(self) -> int:
         """Count the matching rows; only the predicate's columns are read, and none without a predicate."""
-        asked = self._options
-        return self._reader.count_rows(threads=asked.threads, progress=asked.progress, on_error=asked.on_error)
+        return self._reader.count_rows()
 
     def to_arrow(self, *, max_bytes: int | None = None) -> pa.Table:
         """Read the rows as a table.
@@ -212,7 +216,7 @@ class Scan:
             come after the files' own, or replace a file's column of the same name.
         """
         if self._options.on_error is None:
-            return self._reader.read_table(max_bytes=max_bytes, threads=self._options.threads)
+            return self._reader.read_table(max_bytes=max_bytes)
         schema, batches = self._read_batches(BATCH_ROWS, True, max_bytes)
         return pa.Table.from_batches(batches, schema)
 
@@ -245,16 +249,14 @@ class Scan:
         schema, batches = self._read_batches(batch_size, in_order, max_bytes)
         return pa.RecordBatchReader.from_batches(schema, batches)
 
-    def to_pandas(self, **options: Any) -> Any:
+    def to_pandas(self, **options: object) -> pd.DataFrame:
         """Read the rows as a pandas DataFrame; `options` are those of `pyarrow.Table.to_pandas`."""
         return self.to_arrow().to_pandas(**options)
 
     def to_polars(self) -> pl.DataFrame:
         """Read the rows as a polars DataFrame."""
-        import polars
-
-        frame = polars.from_arrow(self.to_arrow())
-        assert isinstance(frame, polars.DataFrame)
+        frame = pl.from_arrow(self.to_arrow())
+        assert isinstance(frame, pl.DataFrame)
         return frame
 
     def _read_batches(
@@ -263,14 +265,7 @@ class Scan:
         for name, number in (("batch_size", batch_size), ("max_bytes", max_bytes)):
             if number is not None and number < 1:
                 raise ParquetBloomError(f"{name} must be at least 1, got {number}")
-        return self._reader.read_batches(
-            batch_size,
-            in_order=in_order,
-            max_bytes=max_bytes,
-            threads=self._options.threads,
-            progress=self._options.progress,
-            on_error=self._options.on_error,
-        )
+        return self._reader.read_batches(batch_size, in_order=in_order, max_bytes=max_bytes)
 
     def __repr__(self) -> str:
         where = "all rows" if self._node is None else str(self._node)

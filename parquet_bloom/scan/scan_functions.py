@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Literal
 
 import pyarrow as pa
 
@@ -21,11 +21,11 @@ if TYPE_CHECKING:
 
 
 def prune(
-    paths: Any,
-    where: Any,
+    paths: object,
+    where: object,
     *,
-    filesystem: Any = None,
-    storage_options: Mapping[str, Any] | None = None,
+    filesystem: object | None = None,
+    storage_options: Mapping[str, object] | None = None,
     timezone: str = "UTC",
     dialect: str | None = None,
     case_sensitive: bool = True,
@@ -52,7 +52,7 @@ def prune(
         `google_service_account`, `azure_storage_account_name`, `allow_http`, `timeout`, `max_retries`); the defaults
         are taken from the environment.
     timezone : zone of timestamps written without one, where a column holds instants.
-    dialect : sqlglot dialect of SQL text; None for generic SQL.
+    dialect : of SQL text: "spark", or another one that sqlglot knows (extra `dialects`); None for generic SQL.
     case_sensitive : False to match column names whatever their case.
     progress : called after each file with (done, in all).
     on_error : called with the error of a file that cannot be read, which is then left out of the report; without it,
@@ -93,18 +93,18 @@ def prune(
     ParquetBloomError
         A file is neither a Parquet nor an ORC file, or cannot be read.
     """
-    source = ScanSource.resolve(paths, filesystem, storage_options, index, zones, partitioning, cache)
+    source = ScanSource(paths, filesystem, storage_options, index, zones, partitioning, cache).resolve()
     options = ScanOptions(timezone, not case_sensitive, threads, progress, on_error)
     return source.plan(parse(where, dialect=dialect), options)
 
 
 def read_table(
-    paths: Any,
-    where: Any,
+    paths: object,
+    where: object,
     columns: Sequence[str] | None = None,
     *,
-    filesystem: Any = None,
-    storage_options: Mapping[str, Any] | None = None,
+    filesystem: object | None = None,
+    storage_options: Mapping[str, object] | None = None,
     timezone: str = "UTC",
     dialect: str | None = None,
     case_sensitive: bool = True,
@@ -148,7 +148,7 @@ def read_table(
         As in `prune`; or there are no files, as in `dataset` (a Delta or Iceberg table without files has no rows); or
         it cannot be determined which rows of a file a Delta or Iceberg table has deleted.
     """
-    source = ScanSource.resolve(paths, filesystem, storage_options, index, zones, partitioning, cache)
+    source = ScanSource(paths, filesystem, storage_options, index, zones, partitioning, cache).resolve()
     options = ScanOptions(timezone, not case_sensitive, threads, progress)
     scan = Scan(source, parse(where, dialect=dialect), columns, options)
     plan = scan.plan()
@@ -157,5 +157,5 @@ def read_table(
     return scan.to_arrow()
 
 
-def _describe(paths: Any, index: Any) -> str:
+def _describe(paths: object, index: Index | None) -> str:
     return str(index if paths is None else paths)

@@ -100,6 +100,9 @@ class Limits:
         return max(self.least_window_rows, num_rows * self.window_bytes(num_bytes) // max(1, num_bytes))
 
 
+LIMITS = Limits()
+
+
 @dataclass(frozen=True)
 class ScanOptions:
     """How files are planned and read; which files, and by what evidence, is of the `ScanSource`.
@@ -111,7 +114,9 @@ class ScanOptions:
     threads, progress : as in `prune`.
     on_error : called with the error of a file, which is then left out; None to raise the first one.
     named : returns whether a column that no file has is valid all the same; None if none is.
-    trust : which columns of a file are shown as other values than it stores, so that its evidence is ignored there.
+    trust : which columns of a file are shown as other values than it stores: its evidence is ignored there, and their
+        comparisons are left to the engine that shows them.
+    limits : how much is read and decoded at once.
     """
 
     timezone: str = "UTC"
@@ -121,3 +126,4 @@ class ScanOptions:
     on_error: Callable[[ParquetBloomError], None] | None = None
     named: Callable[[str], bool] | None = None
     trust: ColumnCompatibility | None = None
+    limits: Limits = LIMITS

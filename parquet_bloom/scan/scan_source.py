@@ -9,11 +9,11 @@ from contextlib import AbstractContextManager, ExitStack, nullcontext
 from dataclasses import dataclass, field, replace
 from functools import partial
 from operator import attrgetter
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal
 
 import pyarrow as pa
 
-from ..errors import ParquetBloomError, StorageError
+from ..errors import ParquetBloomError, StorageError, UnreadableColumnError
 from ..file.bloom_file import BloomFile
 from ..file.column_statistics import ColumnCompatibility
 from ..file.metadata_cache import SHARED_CACHE, MetadataCache
@@ -31,51 +31,37 @@ from ..storage import (
     resolve_filesystem,
 )
 from ..storage.confined import ConfinedFiles, is_in_place, leads_inside
-from ..storage.paths import resolve_given_path
+from ..storage.paths import GivenPaths, resolve_given_path
 from ..tables.names_in_files import is_same_column
 from ..tables.open_table import find_table
 from ..tables.table_footers import TableFooters, as_table_footers
 from ..util.arrow_values import empty_table
-from ..util.collector import paused_collection
+from ..util.lazy import late_module
 from ..util.threads import processors
 from .compatibility import DatasetCompatibility
 from .decode.open_data import open_file
 from .model.file_schemas import arrow_schema, map_in_threads, reading, unify_schemas
 from .model.folder_partitions import Partitions
+from .model.scan_plan import SourceListing
 from .named_columns import has_column, require_same_columns, spell_columns
-from .plan.file_level import LocalFiles
-from .plan.plan_scan import plan_scan
+from .plan.file_level import ListedObjects, LocalFiles
+from .plan.plan_scan import Evidence, plan_scan
 from .plan.statistics_level import cache_footers
 from .plan_report import PruneReport
 from .scan_options import ScanOptions
 
 if TYPE_CHECKING:
     from ..lake.index_pruning import Means
-    from ..tables.table_snapshot import Table, TableSnapshot
+    from ..tables.table_snapshot import Table
+    from .plan import index_level, zone_level
     from .plan.index_level import Index, IndexView
     from .plan.zone_level import Zones
+else:
+    index_level = late_module("parquet_bloom.scan.plan.index_level")
+    zone_level = late_module("parquet_bloom.scan.plan.zone_level")
 
 
 _PATH = attrgetter("path")
-
-
-class SourceListing(NamedTuple):
-    """The files of a dataset at one moment.
-
-    Attributes
-    ----------
-    entries : the files, in order.
-    filesystem : of the files.
-    partitions : their partition columns.
-    requests : requests that the listing took.
-    table : the table whose files they are; None for files of no table.
-    """
-
-    entries: list[Entry]
-    filesystem: Any
-    partitions: Partitions
-    requests: int
-    table: TableSnapshot | None = None
 
 
 @shown_redacted
@@ -85,9 +71,10 @@ class ScanSource:
 
     Attributes
     ----------
-    paths : as in `prune`; None for the live files of `index`, or of `table`.
+    paths : as in `prune`; None for the live files of `index`, or of `table`. Before `resolve` also what the caller
+        gives: a table, or a LakeIndex for its live files.
     table : a Delta or Iceberg table, whose files these are; None for others.
-    filesystem : of the files, resolved.
+    filesystem : of the files.
     storage_options, index, zones, partitioning, cache : as in `prune`.
     partition_columns : the partition columns of a dataset, with its types; None to find them in the paths, for each
         scan. A file outside of their folders is an error: its rows would make the column disappear.
@@ -95,8 +82,8 @@ class ScanSource:
     """
 
     paths: Any
-    filesystem: Any = None
-    storage_options: Mapping[str, Any] | None = field(default=None, repr=False)
+    filesystem: object | None = None
+    storage_options: Mapping[str, object] | None = field(default=None, repr=False)
     index: Index | None = None
     zones: Zones | None = None
     partitioning: Literal["hive"] | None = "hive"
@@ -105,20 +92,12 @@ class ScanSource:
     table: Table | None = None
     table_schema: pa.Schema | None = None
 
-    @classmethod
-    def resolve(
-        cls,
-        source: Any,
-        filesystem: Any = None,
-        storage_options: Mapping[str, Any] | None = None,
-        index: Index | None = None,
-        zones: Zones | None = None,
-        partitioning: Literal["hive"] | None = "hive",
-        cache: MetadataCache | None = SHARED_CACHE,
-    ) -> ScanSource:
-        """Return the source of what a caller gives: paths, a table, or a LakeIndex for its live files."""
-        module = sys.modules.get("parquet_bloom.lake.lake_index")  # a caller that has an index has imported it
-        if module is not None and isinstance(source, module.LakeIndex):
+    def resolve(self) -> ScanSource:
+        """Check what a caller gives; return the source with its paths and file system resolved, or its table found."""
+        source, filesystem, storage_options, index = self.paths, self.filesystem, self.storage_options, self.index
+        partitioning, cache = self.partitioning, self.cache
+        module = sys.modules.get("parquet_bloom.lake.lake_reader")  # a caller that has an index has imported it
+        if module is not None and isinstance(source, module.LakeIndexReader):
             if index is not None and index is not source:
                 raise ParquetBloomError("the source is a lake index already; leave out index=")
             source, index = None, source
@@ -139,9 +118,9 @@ class ScanSource:
             source = [resolve_given_path(path, filesystem) for path in as_path_list(source)]  # listed for each scan
         source = resolve_given_path(source, filesystem)
         filesystem = resolve_filesystem(filesystem, storage_options)
-        return cls(source, filesystem, storage_options, index, zones, partitioning, cache, table=table)
+        return ScanSource(source, filesystem, storage_options, index, self.zones, partitioning, cache, table=table)
 
-    def __reduce__(self) -> tuple[Any, ...]:
+    def __reduce__(self) -> tuple[object, ...]:
         # A cache in memory stays in its process; what is unpickled uses the shared one of the process that it gets to.
         fields = dict(self.__dict__)
         if type(self.cache) is MetadataCache:
@@ -226,35 +205,18 @@ class ScanSource:
                 report.bytes_read += view.bytes_read
                 return report
             if self.zones is not None:
-                from .plan.zone_level import open_zone_indexes
-
-                zones = evidence.enter_context(open_zone_indexes(self.zones, self.filesystem))
-            entries, filesystem, partitions, requests, table = listing or self._list(view)
+                zones = evidence.enter_context(zone_level.open_zone_indexes(self.zones, self.filesystem))
+            listing = listing or self._list(view)
             if self.partitioning is None and options.named is None:
-                options = replace(options, named=lambda name: any(f"{name}=" in entry.path for entry in entries))
-            report = plan_scan(
-                entries,
-                node,
-                partitions,
-                options,
-                PruneReport,
-                filesystem=filesystem,
-                cache=cache,
-                table=table,
-                index=view,
-                zones=zones,
-            )
-            report.requests += requests
-            return report
+                options = replace(options, named=lambda name: any(f"{name}=" in file.path for file in listing.entries))
+            return plan_scan(listing, node, options, PruneReport, cache, Evidence(index=view, zones=zones))
 
     def _open_index(
         self, columns: set[str], trust: ColumnCompatibility | None = None, means: Means | None = None
     ) -> AbstractContextManager[IndexView | None]:
         """Open the index for a query of some columns."""
-        from .plan.index_level import open_lake_index
-
         assert trust is None or isinstance(trust, DatasetCompatibility)
-        return open_lake_index(
+        return index_level.open_lake_index(
             self.index,
             self.filesystem,
             self.storage_options,
@@ -284,9 +246,9 @@ class ScanSource:
         else:
             entries = list_entries(paths, filesystem, requests=requests)
         partitions = self.find_partitions(list(map(_PATH, entries)), paths)
-        return SourceListing(entries, filesystem, partitions, requests.number)
+        return SourceListing(entries, filesystem, partitions, requests=requests.number)
 
-    def find_partitions(self, files: Sequence[str], given: Any) -> Partitions:
+    def find_partitions(self, files: Sequence[str], given: GivenPaths) -> Partitions:
         """Return the partition columns of files; see `Partitions`."""
         return Partitions(files, given, self.partition_columns) if self.partitioning else Partitions(())
 
@@ -299,7 +261,7 @@ class ScanSource:
         filesystem = self.filesystem
         if snapshot.storage_options and not self.storage_options and any(map(is_url, paths)):
             filesystem = resolve_filesystem(None, snapshot.storage_options)
-        return SourceListing([Entry(path) for path in paths], filesystem, partitions, 0, snapshot)
+        return SourceListing([Entry(path) for path in paths], filesystem, partitions, snapshot)
 
 
 def _list_units(arrow_type: pa.DataType) -> list[str]:
@@ -345,8 +307,6 @@ def fix_schema(source: ScanSource, schema: pa.Schema | None = None) -> tuple[Sca
     remote = not is_local(listing.filesystem, [entry.path for entry in entries])
     footers: list[BloomFile | None] = [None] * len(entries)
     if source.cache is not None and remote:
-        from .plan.file_level import ListedObjects
-
         footers = cache_footers(ListedObjects(entries, source.cache, fail_fast=True))
     elif source.cache is not None:
         footers = _cache_local_footers([entry.path for entry in entries], listing.filesystem, source.cache)
@@ -360,14 +320,49 @@ def fix_schema(source: ScanSource, schema: pa.Schema | None = None) -> tuple[Sca
     return source.with_partitions(listing.partitions.schema.names, schema), schema
 
 
+def fix_row_schema(source: ScanSource, schema: pa.Schema | None = None) -> tuple[ScanSource, pa.Schema]:
+    """Return the source and the schema of rows, as `fix_schema` does, of a lake whose files may become others.
+
+    Unless the schema is given, its columns may be null: a file that is added later may lack any.
+
+    Raises
+    ------
+    ParquetBloomError
+        As in `fix_schema`.
+    UnreadableColumnError
+        Two columns have one name.
+    """
+    is_given = schema is not None
+    if schema is not None:
+        source = source.show_microseconds(schema)
+    source, schema = fix_schema(source, schema)
+    schema = schema if is_given else _make_nullable(schema)
+    names = schema.names
+    if len({*names}) < len(names):
+        twice = next(name for name in names if names.count(name) > 1)
+        raise UnreadableColumnError("a dataset cannot have two columns of one name", column=twice)
+    return source, schema
+
+
+def _make_nullable(schema: pa.Schema) -> pa.Schema:
+    fields = [_make_field_nullable(field) for field in schema]
+    return pa.schema(fields, schema.metadata)
+
+
+def _make_field_nullable(field: pa.Field) -> pa.Field:
+    """Return a field that may be null, and so all the leaves of a struct."""
+    if pa.types.is_struct(field.type):
+        field = field.with_type(pa.struct([_make_field_nullable(member) for member in field.type]))
+    return field.with_nullable(True)
+
+
 def _cache_local_footers(
     paths: Sequence[str], filesystem: object | None, cache: MetadataCache
 ) -> list[BloomFile | None]:
     """Read the footers of files into a cache; None for files that have to be opened one by one."""
     has_to_ask = isinstance(filesystem, ConfinedFiles)
     inside = [path for path in paths if not has_to_ask or leads_inside(path, filesystem)]
-    with paused_collection():
-        footers = cache_footers(LocalFiles(inside, cache, processors()))
+    footers = cache_footers(LocalFiles(inside, cache, processors()))
     files = {
         path: file
         for path, file in zip(inside, footers, strict=True)

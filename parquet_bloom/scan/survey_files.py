@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Collection, Iterable, Mapping
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ..core.bloom.variants import Variant
 from ..errors import NotParquetError, ParquetBloomError
@@ -13,24 +13,33 @@ from ..file import file_survey as parquet
 from ..file.advice_report import SAMPLE, AdviceReport, SurveyTask, make_report, make_survey_task
 from ..file.bloom_file import BloomFile, parse_variant
 from ..file.file_survey import FileSurvey
-from ..file.many_files import OnError, Progress, process_paths
+from ..file.many_files import OnError, Progress, RunOptions, process_paths
 from ..file.metadata_cache import MetadataCache
 from ..file.verify_file import VerifyReport, verify_parquet
 from ..storage import list_files, open_source, resolve_filesystem
 from ..storage.listing import as_path_list
+from ..storage.paths import GivenPath
 from ..tables.open_table import find_table
 from ..tables.table_footers import as_table_footers
 from ..tables.table_snapshot import TableColumn
+from ..util.lazy import late_module
 from ..util.threads import in_order, processors
 from .model.data_file import open_any
 
+if TYPE_CHECKING:
+    from .. import orc
+    from ..orc import orc_survey
+else:
+    orc = late_module("parquet_bloom.orc")
+    orc_survey = late_module("parquet_bloom.orc.orc_survey")
+
 
 def survey(
-    path: Any,
+    path: GivenPath,
     sample: int | None = None,
     columns: Collection[str] | None = None,
-    filesystem: Any = None,
-    storage_options: Mapping[str, Any] | None = None,
+    filesystem: object | None = None,
+    storage_options: Mapping[str, object] | None = None,
     table_columns: tuple[TableColumn, ...] | None = None,
 ) -> FileSurvey:
     """Survey one file of either format; see `file.advise.survey`.
@@ -43,9 +52,7 @@ def survey(
         file = open_any(source, as_table_footers(None, table_columns))
         if isinstance(file, BloomFile):
             return parquet.survey_file(file, sample, columns)
-        from ..orc.orc_survey import survey as survey_orc
-
-        return survey_orc(file, sample, columns)
+        return orc_survey.survey(file, sample, columns)
 
 
 def advise(
@@ -54,8 +61,8 @@ def advise(
     *,
     sample: int = SAMPLE,
     fpp: float = 0.01,
-    filesystem: Any = None,
-    storage_options: Mapping[str, Any] | None = None,
+    filesystem: object | None = None,
+    storage_options: Mapping[str, object] | None = None,
     progress: Callable[[int, int], None] | None = None,
     threads: int | None = None,
 ) -> AdviceReport:
@@ -123,10 +130,10 @@ def verify(
     paths: Any,
     data: bool = False,
     columns: str | Iterable[str] | None = None,
-    filesystem: Any = None,
+    filesystem: object | None = None,
     progress: Progress | None = None,
     *,
-    storage_options: Mapping[str, Any] | None = None,
+    storage_options: Mapping[str, object] | None = None,
     variant: Variant | str | None = None,
     threads: int | None = None,
     on_error: OnError = "finish",
@@ -175,29 +182,21 @@ def verify(
         paths, footers = [file.path for file in snapshot.files], as_table_footers(None, snapshot.columns)
     filesystem = resolve_filesystem(filesystem, storage_options)
 
-    def verify_one(path: Any, progress: Progress | None, threads: int) -> VerifyReport:
+    def verify_one(path: GivenPath, progress: Progress | None, threads: int) -> VerifyReport:
         return verify_file(path, data, names, filesystem, progress, variant, footers)
 
-    report = process_paths(
-        paths,
-        verify_one,
-        VerifyReport.combine,
-        filesystem=filesystem,
-        threads=threads,
-        progress=progress,
-        on_error=on_error,
-        waits=True,
-    )
+    run = RunOptions(filesystem, threads, progress, on_error, waits=True)
+    report = process_paths(paths, verify_one, VerifyReport.combine, run)
     if table is not None:
         report.path = table.name
     return report
 
 
 def verify_file(
-    path: Any,
+    path: GivenPath,
     data: bool,
     columns: Iterable[str] | None,
-    filesystem: Any,
+    filesystem: object | None,
     progress: Progress | None,
     variant: Variant | str | None = None,
     footers: MetadataCache | None = None,
@@ -218,7 +217,4 @@ def verify_file(
     except NotParquetError:
         with open_source(path, filesystem) as source:
             open_any(source, None, parse_variant(variant))  # raises a better error unless it is an ORC file
-        # Not at the top: most lakes have no ORC files.
-        from ..orc import verify as verify_orc
-
-        return verify_orc(path, data, columns, filesystem, progress)
+        return orc.verify(path, data, columns, filesystem, progress)

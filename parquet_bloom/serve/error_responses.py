@@ -5,8 +5,8 @@ from __future__ import annotations
 import errno
 import json
 from collections.abc import Mapping, Sequence
-from typing import Any
 
+from pydantic_core import ErrorDetails
 from starlette.exceptions import HTTPException
 from starlette.responses import Response
 
@@ -40,19 +40,18 @@ def shorten(text: str) -> str:
     return cut(printable(" ".join(text.split())), _MAX_CHARACTERS)
 
 
-def encode_json(document: Any) -> bytes:
+def encode_json(document: object) -> bytes:
     """Encode as JSON in ASCII; file names that are not valid Unicode are escaped as surrogates, as in Python."""
     return json.dumps(document, allow_nan=False, separators=(",", ":")).encode("ascii")
 
 
-def json_response(document: Any, status: int = 200, headers: Mapping[str, str] | None = None) -> Response:
+def json_response(document: object, status: int = 200, headers: Mapping[str, str] | None = None) -> Response:
     """Make a JSON response of a document, or of one that is already encoded."""
     body = document if isinstance(document, bytes) else encode_json(document)
     return Response(body, status, dict(headers or {}), "application/json")
 
 
 def error_response(status: int, text: str, headers: Mapping[str, str] | None = None) -> Response:
-    """Make an error response."""
     return json_response({"error": shorten(text)}, status, headers)
 
 
@@ -112,7 +111,7 @@ def change_error(error: ParquetBloomError, index: str) -> ApiError:
     return ApiError(422, text)
 
 
-def describe_validation_errors(errors: Sequence[Any]) -> str:
+def describe_validation_errors(errors: Sequence[ErrorDetails]) -> str:
     """Describe the first validation errors of a request on one line."""
     problems = []
     for error in errors[:3]:

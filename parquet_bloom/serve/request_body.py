@@ -9,9 +9,9 @@ import json
 import math
 import re
 import uuid
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import lru_cache
-from typing import Any, NoReturn
+from typing import NoReturn
 
 import pyarrow as pa
 from starlette.requests import Request
@@ -31,7 +31,7 @@ _FINE = re.compile(r"(.*:\d\d)\.(\d{7,9})( ?(?:Z|[+-]\d\d(?::?\d\d)?))?", re.ASC
 _EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
 
 
-def _parse_int(value: Any) -> int:
+def _parse_int(value: object) -> int:
     if isinstance(value, int) and not isinstance(value, bool):
         return value
     if isinstance(value, float) and value.is_integer() and abs(value) <= 1 << 53:  # 1.0 is an integer in JSON
@@ -41,7 +41,7 @@ def _parse_int(value: Any) -> int:
     raise ValueError(f"not an integer of up to {MAX_DIGITS} digits")
 
 
-def _parse_float(value: Any) -> float:
+def _parse_float(value: object) -> float:
     if isinstance(value, str):
         if value in ("Infinity", "-Infinity"):
             return float(value)
@@ -60,7 +60,7 @@ def _parse_float(value: Any) -> float:
     raise ValueError("not a number")
 
 
-def _decimal(value: Any) -> decimal.Decimal:
+def _decimal(value: object) -> decimal.Decimal:
     if isinstance(value, str) and _DECIMAL.fullmatch(value):
         return decimal.Decimal(value)
     if isinstance(value, int | float) and not isinstance(value, bool) and value == int(value):
@@ -68,25 +68,25 @@ def _decimal(value: Any) -> decimal.Decimal:
     raise ValueError('not a decimal; write it as a string such as "12.50", as a fraction in JSON is a double')
 
 
-def _string(value: Any) -> str:
+def _string(value: object) -> str:
     if isinstance(value, str):
         return value
     raise ValueError("not a string")
 
 
-def _bytes(value: Any) -> bytes:
+def _bytes(value: object) -> bytes:
     if isinstance(value, str) and _HEX.fullmatch(value):
         return bytes.fromhex(value)
     raise ValueError('not bytes in hexadecimal such as "00ff"')
 
 
-def _uuid(value: Any) -> uuid.UUID:
+def _uuid(value: object) -> uuid.UUID:
     if isinstance(value, str) and _UUID.fullmatch(value):
         return uuid.UUID(value)
     raise ValueError("not a UUID")
 
 
-def _boolean(value: Any) -> bool:
+def _boolean(value: object) -> bool:
     if isinstance(value, bool):
         return value
     if value in ("true", "false"):
@@ -94,14 +94,14 @@ def _boolean(value: Any) -> bool:
     raise ValueError("neither true nor false")
 
 
-def _date(value: Any) -> dt.date:
+def _date(value: object) -> dt.date:
     date = parse_date(value) if isinstance(value, str) else None
     if date is None:
         raise ValueError('not a date such as "2026-01-31"')
     return date
 
 
-def _time(value: Any) -> Any:
+def _time(value: object) -> dt.time | pa.Scalar:
     text, nanos, zone = _split_nanoseconds(value)
     time = parse_time(text)
     if time is None or zone:
@@ -112,7 +112,7 @@ def _time(value: Any) -> Any:
     return pa.scalar(seconds * 1_000_000_000 + nanos, pa.time64("ns"))
 
 
-def _timestamp(value: Any) -> Any:
+def _timestamp(value: object) -> dt.datetime | pa.Scalar:
     text, nanos, zone = _split_nanoseconds(value)
     timestamp = parse_timestamp(text + zone)
     if timestamp is None:
@@ -129,7 +129,7 @@ def _timestamp(value: Any) -> Any:
     return pa.scalar(count, pa.timestamp("ns", "UTC" if zoned else None))
 
 
-def _split_nanoseconds(value: Any) -> tuple[str, int | None, str]:
+def _split_nanoseconds(value: object) -> tuple[str, int | None, str]:
     """Split a time with more than six digits of a second into (text without fraction, nanoseconds, zone)."""
     if not isinstance(value, str):
         return "", None, ""
@@ -137,7 +137,7 @@ def _split_nanoseconds(value: Any) -> tuple[str, int | None, str]:
     return (match[1], int(match[2].ljust(9, "0")), match[3] or "") if match else (value, None, "")
 
 
-_TYPES: dict[str, Callable[[Any], Any]] = {
+_TYPES: dict[str, Callable[[object], object]] = {
     "int": _parse_int,
     "float": _parse_float,
     "decimal": _decimal,
@@ -158,7 +158,7 @@ _FINE_YEARS = r"(?=16(?:7[89]|[89])|1[789]|2[01]|22[0-5]|226[01])"  # which nano
 _NUMBER = r"^-?[0-9]{1,100}(?:\.[0-9]{1,100})?"
 _WHOLE_FORM = {"type": "integer", "minimum": -9.99e99, "maximum": 9.99e99}
 
-FORMS: dict[str, list[dict[str, Any]]] = {
+FORMS: dict[str, list[Mapping[str, object]]] = {
     "int": [_WHOLE_FORM, {"type": "string", "pattern": r"^-?[0-9]{1,100}$"}],
     "float": [
         {"type": "number", "minimum": -(2**53), "maximum": 2**53},
@@ -192,7 +192,7 @@ _TYPE_OF_KIND = {
 }
 
 
-def parse_literals(values: Sequence[Any], name: str = "values", part: str = "") -> list[Any]:
+def parse_literals(values: Sequence[object], name: str = "values", part: str = "") -> list[object]:
     """Parse the values of a request.
 
     Parameters
@@ -208,7 +208,7 @@ def parse_literals(values: Sequence[Any], name: str = "values", part: str = "") 
     return [value if type(value) in plain else _literal(value, f"{name}[{i}]{part}") for i, value in enumerate(values)]
 
 
-def _literal(value: Any, where: str) -> Any:
+def _literal(value: object, where: str) -> object:
     if value is None:
         raise ApiError(422, f"{where}: null cannot be looked up, as nulls are not indexed")
     if not isinstance(value, dict) or set(value) != {"type", "value"}:
@@ -216,7 +216,7 @@ def _literal(value: Any, where: str) -> Any:
     return _parse_typed(value["type"], value["value"], where)
 
 
-def _parse_typed(name: Any, value: Any, where: str) -> Any:
+def _parse_typed(name: object, value: object, where: str) -> object:
     if not isinstance(name, str) or name not in _TYPES:
         raise ApiError(422, f"{where}: the type must be one of {', '.join(TYPES)}")
     try:
@@ -225,7 +225,7 @@ def _parse_typed(name: Any, value: Any, where: str) -> Any:
         raise ApiError(422, f"{where}: invalid value of type {name}: {error}") from None
 
 
-def parse_text_literal(text: str, name: str | None, kinds: Iterable[Kind]) -> Any:
+def parse_text_literal(text: str, name: str | None, kinds: Iterable[Kind]) -> object:
     """Parse a value given as text in a URL.
 
     Parameters
@@ -343,7 +343,7 @@ async def _drain(request: Request, settings: Settings) -> None:
         pass
 
 
-def parse_body(data: bytes, max_items: int) -> Any:
+def parse_body(data: bytes, max_items: int) -> dict[str, object]:
     """Parse a body, and check limits that all requests have before anything large is made of it.
 
     Parameters
@@ -373,19 +373,19 @@ def parse_body(data: bytes, max_items: int) -> Any:
             raise ApiError(422, f"{name[:50]}: {len(value):,} items are too many; the maximum is {max_items:,}")
         for i, item in enumerate(value if isinstance(value, list) else [value]):
             is_key = name == _KEYS and isinstance(value, list) and isinstance(item, list)  # of several columns
-            if is_key and len(item) <= _MAX_KEYS and all(_is_value(one) for one in item):
+            if is_key and len(item) <= _MAX_KEYS and all(map(_is_value, item)):
                 continue
             inner = list(item.values()) if isinstance(item, dict) else ()
-            if isinstance(item, list) or len(inner) > _MAX_KEYS or any(isinstance(one, (list, dict)) for one in inner):
+            if isinstance(item, list) or len(inner) > _MAX_KEYS or any(isinstance(part, list | dict) for part in inner):
                 where = f"{name[:50]}[{i}]" if isinstance(value, list) else name[:50]
                 raise ApiError(422, f"{where}: lists and objects are not allowed here")
     return document
 
 
-def _is_value(item: Any) -> bool:
+def _is_value(item: object) -> bool:
     """Return whether an item is a plain value, or an object of plain values."""
     inner = item.values() if isinstance(item, dict) else [item]
-    return len(inner) <= _MAX_KEYS and not any(isinstance(one, (list, dict)) for one in inner)
+    return len(inner) <= _MAX_KEYS and not any(isinstance(part, list | dict) for part in inner)
 
 
 def _int(text: str) -> int:
@@ -407,7 +407,7 @@ def _constant(name: str) -> NoReturn:
     raise ApiError(400, f"the body is not JSON: {name} is not a number")
 
 
-def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+def _object(pairs: list[tuple[str, object]]) -> dict[str, object]:
     result = dict(pairs)
     if len(result) < len(pairs):
         raise ApiError(400, "the body has an object with the same field twice")

@@ -9,6 +9,7 @@ import ipaddress
 import os
 import re
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from contextlib import suppress
 
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
@@ -49,7 +50,7 @@ class Tokens:
         values = list(authorization)
         scheme, _, sent = values[0].strip().partition(b" ") if len(values) == 1 else (b"", b"", b"")
         digest = _digest(sent.strip())
-        equal = [hmac.compare_digest(digest, one) for one in self._digests]
+        equal = [hmac.compare_digest(digest, known) for known in self._digests]
         return scheme.lower() == b"bearer" and any(equal)
 
 
@@ -174,7 +175,7 @@ class HostGuard:
 
         try:
             await self._app(scope, receive, send_and_note)
-        except Exception as error:
+        except Exception as error:  # a bug, of any kind: the client gets an answer, and the service goes on
             self._report(error)
             if not started:
                 await error_response(500, f"a bug, please report it: {type(error).__name__}")(scope, receive, send)
@@ -200,10 +201,10 @@ def is_loopback(host: str) -> bool:
     """Return whether a name or address is a loopback one."""
     if host.lower() == "localhost":
         return True
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return False
+    for kind in (ipaddress.IPv4Address, ipaddress.IPv6Address):
+        with suppress(ipaddress.AddressValueError):
+            return kind(host).is_loopback
+    return False
 
 
 def _strip_port(host: str) -> str:
@@ -250,9 +251,9 @@ class AllowedPaths:
                 raise ApiError(422, f"files: {path!r} is not a path")
             if path[0] != "/":
                 self._check_url(path)
-                entries |= {one.path: one for one in list_entries(path, filesystem, alone=len(paths) == 1)}
+                entries |= {entry.path: entry for entry in list_entries(path, filesystem, alone=len(paths) == 1)}
             else:
-                entries |= {one.path: one for one in self._list_local(path, filesystem)}
+                entries |= {entry.path: entry for entry in self._list_local(path, filesystem)}
         return list(entries.values())
 
     def _list_local(self, path: str, filesystem: object | None) -> Iterable[Entry]:

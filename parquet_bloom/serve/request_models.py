@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import os
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, PlainValidator, WithJsonSchema
+from pydantic.json_schema import JsonSchemaValue
 
 from .request_body import FORMS, MAX_KEY_COLUMNS, MAX_TIMEZONE, TYPES
 
 _SHORT = {"minimum": -9.99e99, "maximum": 9.99e99}  # numbers that have at most `MAX_DIGITS` digits
 
-VALUE_SCHEMA: dict[str, Any] = {
+VALUE_SCHEMA: JsonSchemaValue = {
     "title": "Value",
     "description": (
         "An integer of up to 100 digits is exact; a number with a fraction or an exponent is a double. In "
@@ -42,12 +43,12 @@ _COLUMNS = {
     "maxItems": MAX_KEY_COLUMNS,
     "uniqueItems": True,
 }
-_COLUMN_SCHEMA: dict[str, Any] = {
+_COLUMN_SCHEMA: JsonSchemaValue = {
     "title": "Column",
     "description": "The column of the key, or several that are one together.",
     "anyOf": [{"type": "string"}, _COLUMNS],
 }
-_KEYS_SCHEMA: dict[str, Any] = {
+_KEYS_SCHEMA: JsonSchemaValue = {
     "title": "Keys",
     "description": "Values; for several columns, lists of one of each.",
     "type": "array",
@@ -55,10 +56,10 @@ _KEYS_SCHEMA: dict[str, Any] = {
 }
 
 
-def _describe_keys(schema: dict[str, Any]) -> None:
+def _describe_keys(schema: JsonSchemaValue) -> None:
     """Add that each key has as many values as there are columns."""
-    one = {"anyOf": [{"type": "string"}, {"type": "array", "maxItems": 1}]}
-    shapes = [{"properties": {"column": one, "keys": {"items": {"not": {"type": "array"}}}}}]
+    single = {"anyOf": [{"type": "string"}, {"type": "array", "maxItems": 1}]}
+    shapes = [{"properties": {"column": single, "keys": {"items": {"not": {"type": "array"}}}}}]
     for number in range(2, MAX_KEY_COLUMNS + 1):
         several = {"type": "array", "minItems": number, "maxItems": number}
         shapes.append({"properties": {"column": several, "keys": {"items": several}}})
@@ -70,7 +71,7 @@ _LOCATION = (
 )
 
 
-def _path(value: Any) -> str:
+def _path(value: object) -> str:
     """Check a path, which may hold surrogates, as file names need not be valid UTF-8."""
     if not isinstance(value, str):
         raise ValueError("it is not a string")
@@ -81,7 +82,7 @@ def _path(value: Any) -> str:
     return value
 
 
-Value = Annotated[Any, WithJsonSchema(VALUE_SCHEMA)]
+Value = Annotated[object, WithJsonSchema(VALUE_SCHEMA)]
 Path = Annotated[str, PlainValidator(_path), WithJsonSchema({"type": "string"})]
 Location = Annotated[str, PlainValidator(_path), WithJsonSchema({"type": "string", "pattern": _LOCATION})]
 Column = Annotated[str, Field(description="An indexed column, by its dotted path.")]
@@ -193,7 +194,7 @@ class GetAnswer(BaseModel):
     version: Version
     columns: list[str]
     rows: Annotated[
-        list[dict[str, Any]],
+        list[dict[str, object]],
         Field(
             description="Decimals, dates, times and timestamps are strings, bytes are hexadecimal; NaN and the "
             'infinities are "NaN", "Infinity" and "-Infinity".'
@@ -244,7 +245,7 @@ class StatsAnswer(BaseModel):
     granularity: str
     zone_rows: Annotated[int, Field(description="Rows of a zone; 0 for other granularities.")]
     columns: list[str]
-    settings: dict[str, Any]
+    settings: dict[str, object]
     segments: int
     files: int
     units: int
@@ -255,7 +256,7 @@ class StatsAnswer(BaseModel):
     num_bytes: dict[str, int]
     files_bytes: int
     expected_false: Annotated[dict[str, float], Field(description="Units expected to be listed for an absent value.")]
-    snapshot: dict[str, Any]
+    snapshot: dict[str, object]
     bytes_a_value: float
 
 

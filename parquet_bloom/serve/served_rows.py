@@ -6,14 +6,13 @@ import re
 import threading
 import time
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import pyarrow as pa
 
 from ..errors import ParquetBloomError, PredicateError, UnknownColumnError
 from ..lake.lake_index import LakeIndex
-from ..scan.lookup.lookup_keys import LookupKeys
-from ..scan.lookup.lookup_session import LookupSession, get_rows
+from ..scan.lookup.lookup_session import LookupKeys, LookupSession, get_rows
 from ..scan.scan_options import ScanOptions
 from ..scan.scan_source import ScanSource, fix_schema
 from ..util.plain_values import plain_rows
@@ -40,7 +39,7 @@ class GetQuery(NamedTuple):
     """
 
     columns: list[str]
-    keys: list[Any]
+    keys: list[object]
     selected: list[str] | None
     timezone: str
     as_arrow: bool
@@ -104,7 +103,7 @@ class RowLookups:
     def _open(self) -> _RowsSource:
         with self._lock:
             if self._source is None:
-                scanned = ScanSource.resolve(self._index, self._index.lake_filesystem)
+                scanned = ScanSource(self._index, self._index.lake_filesystem).resolve()
                 listing = scanned.list_files()
                 if listing.table is None and not listing.entries:
                     raise ApiError(404, "the index has no files, and neither has its lake: nothing says what rows have")
@@ -171,16 +170,16 @@ def _parse_keys(query: GetQuery) -> LookupKeys:
         raise ApiError(422, f"column: {len(columns)} columns are too many; the maximum is {MAX_KEY_COLUMNS}")
     if len(columns) == 1:
         return LookupKeys.parse(columns[0], parse_literals([_only(key, i) for i, key in enumerate(query.keys)], "keys"))
+    keys: list[list[object]] = []
     for i, key in enumerate(query.keys):
         if not isinstance(key, list) or len(key) != len(columns):
             raise ApiError(422, f"keys[{i}]: not a list of {len(columns)} values, one for each column")
-    parts = {
-        column: parse_literals([key[i] for key in query.keys], "keys", f"[{i}]") for i, column in enumerate(columns)
-    }
+        keys.append(key)
+    parts = {column: parse_literals([key[i] for key in keys], "keys", f"[{i}]") for i, column in enumerate(columns)}
     return LookupKeys.parse(columns, parts)
 
 
-def _only(key: Any, number: int) -> Any:
+def _only(key: object, number: int) -> object:
     if not isinstance(key, list):
         return key
     raise ApiError(422, f"keys[{number}]: a list is a key of several columns")
@@ -204,13 +203,13 @@ def accepts_arrow(accept: Sequence[str]) -> bool:
     What is named with the weight 0 is not acceptable; a range that is not understood counts for nothing.
     """
     weights: dict[str, float] = {}
-    for text in (one for value in accept for one in _ITEM.findall(value)):
+    for text in (item for value in accept for item in _ITEM.findall(value)):
         name, *parameters = (part.strip() for part in _PARAMETER.findall(text))
         weight = next((part.partition("=")[2].strip() for part in parameters if _WEIGHT_NAME.match(part)), "1")
         if _WEIGHT.fullmatch(weight):
             weights[name.lower()] = float(weight)
     json, arrow = (
-        next((weights[one] for one in (name, "application/*", "*/*") if one in weights), 0.0)
+        next((weights[kind] for kind in (name, "application/*", "*/*") if kind in weights), 0.0)
         for name in ("application/json", ARROW_STREAM)
     )
     return arrow > 0 and arrow >= json and (ARROW_STREAM in weights or json == 0)

@@ -9,12 +9,11 @@ import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
-from dataclasses import asdict
-from typing import Any, NamedTuple, TypeVar
+from typing import NamedTuple, TypeVar
 
 from ..errors import ParquetBloomError
 from ..lake.index_manifest import list_lake_roots
-from ..lake.index_reports import Candidate
+from ..lake.index_reports import AppendReport, Candidate
 from ..lake.lake_files import OUTSIDE, LakeListing
 from ..lake.lake_index import LakeIndex
 from ..storage import is_local
@@ -138,7 +137,7 @@ class Service:
             executor.close()
         self.index.close()
 
-    async def parse(self, data: bytes) -> Any:
+    async def parse(self, data: bytes) -> dict[str, object]:
         """Parse a body; large ones are parsed in a thread, one at a time, so that other requests do not wait."""
         if len(data) <= _MAX_INLINE_BODY:
             return parse_body(data, self.settings.max_values)
@@ -149,7 +148,7 @@ class Service:
 
     # ------------------------------------------------------------------------------------------------------- queries
 
-    async def lookup(self, column: str, values: list[Any], timezone: str) -> bytes:
+    async def lookup(self, column: str, values: list[object], timezone: str) -> bytes:
         """Return the encoded response to `POST /lookup`."""
         return self._count(await self._query(lambda: self._lookup(column, parse_literals(values), timezone)))
 
@@ -170,16 +169,16 @@ class Service:
         self.metrics.doubts.add(answer.num_doubts)
         return answer.body
 
-    def _lookup(self, column: str, literals: list[Any], timezone: str) -> _LookupAnswer:
+    def _lookup(self, column: str, literals: list[object], timezone: str) -> _LookupAnswer:
         check_timezone(timezone)
         state, max_candidates = self.index.state, self.settings.max_candidates
         if len(state.live.unindexed) * len(literals) > max_candidates:
             raise _too_many(max_candidates)
-        positions: dict[Any, int] = {}
+        positions: dict[tuple[type, object], int] = {}
         order = [positions.setdefault((type(literal), literal), len(positions)) for literal in literals]
         distinct = [literal for _, literal in positions]  # 1 and 1.0 are distinct
         state.require_comparable(column, distinct)
-        distinct_results: list[dict[str, Any]] = []
+        distinct_candidates: list[list[dict[str, object]]] = []
         doubts: dict[str, None] = {}
         num_candidates = 0
         for first in range(0, len(distinct) or 1, _BATCH_VALUES):
@@ -188,11 +187,9 @@ class Service:
             if num_candidates > max_candidates:
                 raise _too_many(max_candidates)
             doubts.update(dict.fromkeys(answers.doubts))
-            distinct_results += [
-                {"candidates": [_encode_candidate(candidate) for candidate in some]} for some in answers
-            ]
-        results = [distinct_results[i] for i in order]
-        num_candidates = sum(len(one["candidates"]) for one in results)
+            distinct_candidates += [[_encode_candidate(candidate) for candidate in found] for found in answers]
+        results = [{"candidates": distinct_candidates[i]} for i in order]
+        num_candidates = sum(len(distinct_candidates[i]) for i in order)
         if num_candidates > max_candidates:
             raise _too_many(max_candidates)
         number = state.manifest.number
@@ -218,11 +215,10 @@ class Service:
         self.metrics.rows.add(num_rows)
         return body
 
-    async def stats(self) -> dict[str, Any]:
-        statistics = await self._query(self.index.stats)
-        return asdict(statistics) | {"bytes_a_value": statistics.bytes_a_value}
+    async def stats(self) -> dict[str, object]:
+        return (await self._query(self.index.stats)).to_dict()
 
-    def health(self) -> dict[str, Any]:
+    def health(self) -> dict[str, object]:
         """Return the state of the service without waiting for a thread, so that it is available under load."""
         state = self.index.state
         return {
@@ -237,7 +233,7 @@ class Service:
             "refresh_problem": self._problem,
         }
 
-    def status(self) -> dict[str, Any]:
+    def status(self) -> dict[str, object]:
         """Return what everyone may know of the state of the service."""
         return {"status": "stopping" if self._stopping.is_set() else "ok"}
 
@@ -276,8 +272,8 @@ class Service:
 
     # ------------------------------------------------------------------------------------------------------- changes
 
-    async def append(self, files: list[str] | None, skip_unreadable: bool) -> dict[str, Any]:
-        def append() -> dict[str, Any]:
+    async def append(self, files: list[str] | None, skip_unreadable: bool) -> dict[str, object]:
+        def append() -> tuple[AppendReport, int]:
             lake = self.index.state.manifest.lake
             if files is None and not lake:
                 raise ApiError(422, "files: required, as the index has no recorded lake")
@@ -293,28 +289,27 @@ class Service:
                 on_error=(lambda error: None) if skip_unreadable else None,
             )
             self._mark_fresh()
-            document = asdict(report) | {"failed": {path: str(error) for path, error in report.failed.items()}}
-            return {"version": self.index.snapshot().version} | document
+            return report, self.index.snapshot().version
 
-        document = await self._change(append)
-        self.metrics.appended.add(document["added"] + document["replaced"])
-        return document
+        report, version = await self._change(append)
+        self.metrics.appended.add(report.indexed)
+        return {"version": version} | report.to_dict()
 
-    async def remove(self, files: list[str]) -> dict[str, Any]:
-        def remove() -> dict[str, Any]:
+    async def remove(self, files: list[str]) -> dict[str, object]:
+        def remove() -> tuple[int, int]:
             for path in files:
                 if is_local(self._filesystem, [path]) and (path[:1] != "/" or ".." in path.split("/")):
                     raise ApiError(404, f"files: the index has no {path[:200]!r}: files are named as it names them")
             count = self.index.remove(files)
             self._mark_fresh()
-            return {"version": self.index.snapshot().version, "removed": count}
+            return count, self.index.snapshot().version
 
-        document = await self._change(remove)
-        self.metrics.removed.add(document["removed"])
-        return document
+        count, version = await self._change(remove)
+        self.metrics.removed.add(count)
+        return {"version": version, "removed": count}
 
-    async def refresh(self) -> dict[str, Any]:
-        def refresh() -> dict[str, Any]:
+    async def refresh(self) -> dict[str, object]:
+        def refresh() -> dict[str, object]:
             try:
                 self.index.refresh(self._progress())
             except ParquetBloomError as error:
@@ -379,7 +374,6 @@ class Service:
 
 
 def version() -> str:
-    """Return the version of the package."""
     return str(sys.modules[__name__.partition(".")[0]].__version__)
 
 
@@ -399,9 +393,9 @@ def _stopped() -> ApiError:
     return ApiError(503, "the service is stopping; the index is unchanged")
 
 
-def _encode_candidate(candidate: Candidate) -> dict[str, Any]:
+def _encode_candidate(candidate: Candidate) -> dict[str, object]:
     """Return a candidate as `models.Candidate` describes it; rows are left out where there are none."""
-    encoded = candidate._asdict()
+    encoded = candidate.to_dict()
     if candidate.rows is None:
         del encoded["rows"]
     return encoded

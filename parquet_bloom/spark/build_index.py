@@ -15,17 +15,16 @@ from ..lake import lake_files as sources
 from ..lake import layouts
 from ..lake.index_manifest import IndexManifest
 from ..lake.index_reports import AppendReport
-from ..lake.index_snapshot import open_segments
-from ..lake.index_writer import commit, is_table_of, select_unindexed
+from ..lake.index_snapshot import IndexSnapshotReader, open_segments
+from ..lake.index_writer import AddedFiles, commit, is_table_of, select_unindexed
 from ..lake.liveness import LivenessCheck
 from ..lake.units import ZONE, Units
 from ..predicate.key_expression import KeyExpression
 from ..storage import is_url, resolve_filesystem
 from ..storage.index_folder import Folder
 from ..tables.open_table import find_table
-from ..tables.table_files import TableFiles
 from ..tables.table_locations import require_inside
-from ..tables.table_snapshot import Table
+from ..tables.table_snapshot import Table, TableFiles
 from .jobs.index_job import SegmentJobs
 from .jobs.run_files import resolve_paths
 
@@ -116,7 +115,7 @@ def build_index(
         paths = _list_table(table)
     elif not (paths is None or isinstance(paths, (Mapping, TableFiles))):
         paths = resolve_paths(paths)
-    roots = sources.resolve_roots(lake, lake_files, storage_options)
+    roots = sources.resolve_roots(sources.LakeAccess(lake, lake_files, storage_options))
     folder.make()
     with folder.lock(undo=True):
         if manifests.numbers_in(folder.names()):
@@ -154,9 +153,8 @@ def build_index(
             )
             new_segments = jobs.build_segments(todo)
             indexed = [sources.name_of(entry.path, lake_files) for entry in todo if entry.path not in report.failed]
-            commit(
-                folder, manifest, segments, live, new_segments, indexed, roots, listing.snapshot, memory_limit, report
-            )
+            before = IndexSnapshotReader(manifest, segments, live)
+            commit(folder, before, AddedFiles(new_segments, indexed, roots, listing.snapshot), memory_limit, report)
             return report
         finally:
             for segment in segments:

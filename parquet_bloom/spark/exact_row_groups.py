@@ -1,82 +1,315 @@
-"""Exact row groups as a DataFrame: pyarrow reads them in Spark's tasks, with the same values as Spark's own scan."""
+"""Exact row groups as a DataFrame: by Spark's own reader in classic sessions, else by pyarrow in Spark's tasks."""
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
+import numpy as np
 import pyarrow as pa
-import pyarrow.parquet as pq
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import StringType, StructField, StructType
 
-from ..errors import ConcurrentChangeError, ParquetBloomError, UnreadableColumnError, first_line
+from ..errors import ParquetBloomError, first_line
 from ..file.bloom_file import BloomFile, open
-from ..scan.decode.parquet_data import ParquetData
-from ..scan.model.file_schemas import arrow_schema
-from ..storage import FileIdentity, RemoteIdentity, Source, open_source
-from .jobs.file_tasks import TaskLimits, iter_numbers, pack
+from ..file.metadata_cache import MetadataCache
+from ..metadata.thrift_compact import read_struct
+from ..scan.model.scan_plan import FilePlan
+from ..scan.plan_report import PruneReport
+from ..storage import Source, open_source
+from .jobs.file_tasks import TaskLimits, iter_numbers
+from .plan.catalyst_plan import CatalystListing, merge_options
 from .plan.column_trust import Rules
-from .session.session_settings import CannotPush, fold_case, iter_types, quote, use_driver_python
-from .spark_arrow import arrow_field, conform, find_problem
+from .session.jvm import DATASOURCES, EXPRESSIONS, JavaObject, Jvm, find_defaults, iter_elements
+from .session.session_settings import CannotPush, quote, use_driver_python
+from .source.source_reader import (
+    CHANGED,
+    FilePartition,
+    FilePartitionReader,
+    find_reading_problem,
+    pack_row_groups,
+    read_file_state,
+)
 
-CHANGED = "it was changed since the DataFrame was made; call read_parquet, or pruned, again"
-
-_BATCH_ROWS = 1 << 14
-_WRITTEN_BY_SPARK = b"org.apache.spark.version"
-
-FileState = tuple[int, int | bytes | None]
-"""Size and version of a file; see `read_file_state`."""
+_CATALYST = "org.apache.spark.sql.catalyst"
+_MAX_UNUSED = 1000  # columns; each placeholder takes some calls
+_TASKS_PER_CORE = 4
+_SEPARATOR = "|"
+_TOTAL_COMPRESSED_SIZE = 6  # field of RowGroup
+_UNREAD = "is not read by this DataFrame: select it before read_parquet or pruned, or give row_groups=False"
 
 
 @dataclass(frozen=True)
-class RowGroupSlice:
-    """One row group to be read.
+class RowGroupScan:
+    """A scan of row groups by Spark's own reader, in place of a relation of an analyzed plan.
 
     Attributes
     ----------
-    path, row_group : the file, and the number of the row group in it.
-    state : state of the file when it was planned, to detect changes.
-    partition : values of the partition columns, as texts.
-    num_bytes : size of its column chunks.
+    logical : the relation.
+    physical : its only scan in the physical plan, with the filters that Spark pushes down to it.
+    listing, report : its files, and the plan of each.
+    cache : of the files' footers.
+    options : further options of the reader.
     """
 
-    path: str
-    row_group: int
-    state: FileState
-    partition: tuple[str | None, ...]
-    num_bytes: int
+    jvm: Jvm
+    logical: JavaObject
+    physical: JavaObject
+    listing: CatalystListing
+    report: PruneReport
+    cache: MetadataCache
+    options: Mapping[str, str]
+
+    def make_node(self) -> JavaObject:
+        """Make the node.
+
+        Columns of the relation that the DataFrame does not use are not read. Spark still lets a later condition, or
+        sort order, name them; the query then fails.
+
+        Raises
+        ------
+        CannotPush
+            Spark cannot read exactly these row groups.
+        """
+        jvm, physical, relation = self.jvm, self.physical, self.logical.relation()
+        if physical.bucketedScan():
+            raise CannotPush("the table is bucketed")
+        # Structs with all of their fields, whose positions the plan uses: Spark's scan may read some fields only.
+        attributes = {item.exprId().id(): item for item in iter_elements(self.logical.output())}
+        needed = {item.exprId().id(): attributes.get(item.exprId().id()) for item in iter_elements(physical.output())}
+        num_partitions = relation.partitionSchema().size()
+        num_unused = relation.dataSchema().size() + num_partitions - len(needed)
+        if None in needed.values() or len(needed) != physical.requiredSchema().size() + num_partitions:
+            raise CannotPush("the query reads metadata columns")
+        if num_unused > _MAX_UNUSED:
+            raise CannotPush(f"{num_unused:,} columns are not used")
+        selected = [i for i, file in enumerate(self.report.files) if file.selected]
+        rows = self._make_rdd(self._make_file_ranges(selected))
+        plan = _make_logical_rdd(jvm, jvm.seq(needed.values()), rows.union(self._make_change_check(selected)))
+        placeholders = _make_placeholders(jvm, [item for key, item in attributes.items() if key not in needed])
+        columns = [item if key in needed else next(placeholders) for key, item in attributes.items()]
+        project = jvm.package(f"{_CATALYST}.plans.logical.Project")(jvm.seq(columns), plan)
+        return _with_unread_source(jvm, project, self.logical)
+
+    def _make_file_ranges(self, selected: Sequence[int]) -> list[JavaObject]:
+        """Make Spark's PartitionedFile for each row group."""
+        jvm = self.jvm
+        partitioned_file = jvm.package(f"{DATASOURCES}.PartitionedFile")
+        spark_path = jvm.package("org.apache.spark.paths.SparkPath")
+        defaults = find_defaults(jvm, f"{DATASOURCES}.PartitionedFile")
+        ranges = []
+        positions = iter(selected)
+        for directory in self.listing.select(selected):
+            for file in iter_elements(directory.files()):
+                i = next(positions)
+                path, status = spark_path.fromFileStatus(file.fileStatus()), (file.getModificationTime(), file.getLen())
+                for offset in self._find_offsets(self.report.files[i], self.listing.states[i]):
+                    ranges.append(
+                        partitioned_file(directory.values(), path, offset, 1, defaults[5](), *status, defaults[8]())
+                    )
+        return ranges
+
+    def _find_offsets(self, plan: FilePlan, listed: tuple[int, int]) -> list[int]:
+        """Return the offsets of a file's row groups, after checking that it is the one that was planned and listed."""
+        try:
+            with open_source(plan.path, self.report.filesystem) as source:
+                file = BloomFile(source, self.cache)
+                if plan.selected_in(file) != plan.selected:
+                    raise CannotPush(f"{plan.path}: it was changed meanwhile")
+                midpoints = find_midpoints(file)
+                _check_listed(source, listed)
+        except ParquetBloomError as error:
+            raise CannotPush(str(error)) from error
+        return [midpoints[row_group] for row_group in plan.selected]
+
+    def _make_rdd(self, ranges: list[JavaObject]) -> JavaObject:
+        """Make the RDD that reads ranges of files, as Spark's own scan does."""
+        jvm, relation, physical = self.jvm, self.logical.relation(), self.physical
+        merged = merge_options(relation, {**self.options, "returning_batch": "false"})
+        conf = jvm.session.sessionState().newHadoopConfWithOptions(merged)
+        fields = [relation.dataSchema().apply(name) for name in physical.requiredSchema().fieldNames()]
+        schemas = (relation.dataSchema(), relation.partitionSchema(), _make_struct(jvm, fields))
+        filters = physical.pushedDownFilters()
+        reader = relation.fileFormat().buildReaderWithPartitionValues(jvm.session, *schemas, filters, merged, conf)
+        tasks = max(1, min(len(ranges), _TASKS_PER_CORE * jvm.spark.sparkContext.defaultParallelism))
+        file_partition = jvm.package(f"{DATASOURCES}.FilePartition")
+        partitions = [
+            file_partition(i, jvm.array(f"{DATASOURCES}.PartitionedFile", ranges[i::tasks])) for i in range(tasks)
+        ]
+        rows = _make_struct(jvm, [*fields, *iter_elements(relation.partitionSchema())])
+        defaults = find_defaults(jvm, f"{DATASOURCES}.FileScanRDD")
+        file_options = jvm.package(f"{_CATALYST}.FileSourceOptions")(merged)
+        rdd = jvm.package(f"{DATASOURCES}.FileScanRDD")
+        return rdd(jvm.session, reader, jvm.seq(partitions), rows, defaults[5](), defaults[6](), file_options)
+
+    def _make_change_check(self, selected: Sequence[int]) -> JavaObject:
+        """Make an RDD without rows, whose tasks fail if a file has changed since it was listed.
+
+        Spark's source of binary files reads the state of each file in its tasks. As this is an RDD, Spark cannot push a
+        condition into it that would skip the check.
+        """
+        jvm, relation, listing = self.jvm, self.logical.relation(), self.listing
+        files = jvm.package(f"{DATASOURCES}.binaryfile.BinaryFileFormat")
+        cache = jvm.package(f"{DATASOURCES}.FileStatusCache").getOrCreate(jvm.session)
+        paths = [listing.java_paths.apply(i) for i in selected]
+        for directory in listing.select(selected):
+            for file in iter_elements(directory.files()):  # so that they are not listed again
+                statuses = jvm.array("org.apache.hadoop.fs.FileStatus", [file.fileStatus()])
+                cache.putLeafFiles(file.getPath(), statuses)
+        options = merge_options(relation, {"recursiveFileLookup": "true"})  # folders' names mean nothing
+        arguments = jvm.session, jvm.seq(paths), options, jvm.none(), cache, jvm.none(), jvm.none()
+        index = jvm.package(f"{DATASOURCES}.InMemoryFileIndex")(*arguments)
+        schemas = _make_struct(jvm, []), files.schema(), jvm.none()
+        binary_files = relation.copy(index, *schemas, files(), relation.options(), relation.sparkSession())
+        frame = DataFrame(jvm.session.baseRelationToDataFrame(binary_files), jvm.spark)
+        expected = [_SEPARATOR.join((listing.paths[i], *map(str, listing.states[i]))) for i in selected]
+        state = F.concat_ws(_SEPARATOR, "path", "length", F.unix_millis("modificationTime"))
+        problem = F.concat("path", F.lit(f": {CHANGED}"))
+        unchanged = F.when(state.isin(expected), F.lit(False)).otherwise(F.raise_error(problem).cast("boolean"))
+        # Without this choice of columns the tasks would read the contents, too, and refuse files of more than 2 GiB.
+        states = frame.select("path", "length", "modificationTime").where(unchanged)
+        return states._jdf.queryExecution().toRdd()
 
 
-def plan_row_groups(
-    files: dict[str, list[int]],
-    partitions: dict[str, tuple[str | None, ...]],
-    fields: Sequence[StructField],
-    rules: Rules,
-) -> list[RowGroupSlice]:
-    """Return the row groups of some files, after checking that pyarrow reads their columns as Spark does.
+def find_midpoints(file: BloomFile) -> list[int]:
+    """Return the offset by which parquet-java assigns each row group to a range of the file.
+
+    That is the start of its first column chunk plus half of its compressed size: a range of one byte there selects
+    exactly this row group.
 
     Raises
     ------
     CannotPush
-        pyarrow reads a column in another way, or not at all.
+        The footer does not determine the offsets.
     """
-    slices = []
+    footer = file.footer
+    groups, chunks = footer.row_groups, footer.chunks
+    if len(groups) and (groups["num_columns"] < 1).any():
+        raise CannotPush(f"{file.path}: a row group has no columns")
+    first = chunks[groups["first_chunk"]]
+    data, dictionary = first["data_page_offset"], first["dictionary_page_offset"]
+    if (first["meta_start"] < 0).any() or (data < 0).any() or (dictionary == 0).any():
+        raise CannotPush(f"{file.path}: the footer lacks the offset of a row group")
+    starts = np.where((dictionary > 0) & (dictionary < data), dictionary, data)
+    sizes = np.add.reduceat(chunks["compressed_size"], groups["first_chunk"]) if len(groups) else starts
+    for row_group, start in enumerate(groups["start"].tolist()):
+        total_size = read_struct(footer.data, start)[0].get(_TOTAL_COMPRESSED_SIZE)
+        if total_size is not None:
+            sizes[row_group] = total_size
+    midpoints = (starts + sizes // 2).tolist()
+    if len(set(midpoints)) < len(midpoints) or (sizes < 0).any():
+        raise CannotPush(f"{file.path}: two row groups have the same midpoint")
+    return midpoints
+
+
+def _check_listed(source: Source, listed: tuple[int, int]) -> None:
+    """Check that a file is the one that Spark listed, by whose size and time its tasks detect changes."""
+    size, modified_ns = read_file_state(source)
+    modified_ms = modified_ns // 1_000_000 if isinstance(modified_ns, int) else listed[1]
+    if (size, modified_ms) != listed:
+        raise CannotPush(f"{source.name}: it was changed after Spark listed it")
+
+
+def _make_struct(jvm: Jvm, fields: list[JavaObject]) -> JavaObject:
+    return jvm.package("org.apache.spark.sql.types.StructType")(
+        jvm.array("org.apache.spark.sql.types.StructField", fields)
+    )
+
+
+def _make_logical_rdd(jvm: Jvm, output: JavaObject, rdd: JavaObject) -> JavaObject:
+    name = "org.apache.spark.sql.execution.LogicalRDD"
+    defaults = find_defaults(jvm, name)
+    first = [output, rdd, *(defaults[number]() for number in (3, 4, 5, 6))]
+    # The second list of parameters begins with the session; the others depend on the version of Spark.
+    rest = [defaults[i](*first) for i in sorted(defaults) if i >= 8]
+    return jvm.package(name)(*first, jvm.session, *rest)
+
+
+def _make_placeholders(jvm: Jvm, items: list[JavaObject]) -> Iterator[JavaObject]:
+    """Make placeholders for columns that are not read: Spark drops them unless a later operation uses them."""
+    errors = [F.raise_error(F.lit(f"'{item.name()}' {_UNREAD}")) for item in items]
+    typed = [Column(error._jc.cast(item.dataType())) for error, item in zip(errors, items, strict=True)]
+    expressions = jvm.spark.range(0).select(*typed)._jdf.queryExecution().analyzed().projectList()
+    alias = jvm.package(f"{EXPRESSIONS}.Alias")
+    for item, named in zip(items, iter_elements(expressions), strict=True):
+        arguments = item.name(), item.exprId(), item.qualifier(), jvm.some(item.metadata()), jvm.nil
+        yield alias(named.child(), *arguments)
+
+
+def _with_unread_source(jvm: Jvm, node: JavaObject, relation: JavaObject) -> JavaObject:
+    """Return a node that replaces a relation, joined with that relation, of which no rows are read.
+
+    Spark refuses to overwrite a table, or a folder, only if it finds it in the plan that reads it. The join is an anti
+    join with no rows, which Spark's optimizer removes.
+    """
+    false = jvm.package(f"{EXPRESSIONS}.Literal").FalseLiteral()
+    nothing = jvm.package(f"{_CATALYST}.plans.logical.Filter")(false, relation.newInstance())
+    kind = getattr(jvm.package(f"{_CATALYST}.plans.LeftAnti$"), "MODULE$")
+    hint = jvm.package(f"{_CATALYST}.plans.logical.JoinHint").NONE()
+    return jvm.package(f"{_CATALYST}.plans.logical.Join")(node, nothing, kind, jvm.none(), hint)
+
+
+@dataclass(frozen=True)
+class RowGroupColumns:
+    """The columns that tasks give of row groups.
+
+    Attributes
+    ----------
+    in_files : columns in the files.
+    in_folders : columns in the files' paths; Spark itself converts their texts to values.
+    names : all columns of the result, in order.
+    """
+
+    in_files: Sequence[StructField]
+    in_folders: Sequence[StructField]
+    names: Sequence[str]
+
+
+def read_row_groups(
+    spark: SparkSession,
+    files: Mapping[str, Sequence[int]],
+    folders: Mapping[str, tuple[str | None, ...]],
+    columns: RowGroupColumns,
+    rules: Rules,
+) -> DataFrame:
+    """Make a DataFrame over row groups of files, several of them in each task (see `jobs.file_tasks`).
+
+    Parameters
+    ----------
+    folders : {file: texts of the partition columns}.
+
+    Raises
+    ------
+    CannotPush
+        pyarrow reads a column in another way than Spark, or not at all.
+    """
+    partitions, sizes = [], []
     for path, row_groups in files.items():
         try:
             with open(path) as file:
-                problem = find_reading_problem(file, fields, rules)
+                problem = find_reading_problem(file, columns.in_files, rules)
                 state = read_file_state(file.source)
-                sizes = {row_group: _count_bytes(file, row_group) for row_group in row_groups}
+                sizes += [_count_bytes(file, row_group) for row_group in row_groups]
         except (ParquetBloomError, pa.ArrowException, OSError) as error:
             raise CannotPush(first_line(error)) from error
         if problem:
             raise CannotPush(f"{path}: {problem}")
-        partition = partitions.get(path, ())
-        slices += [RowGroupSlice(path, row_group, state, partition, size) for row_group, size in sizes.items()]
-    return slices
+        partitions += [FilePartition(path, (row_group,), state, folders.get(path, ())) for row_group in row_groups]
+    fields = (*columns.in_files, *(StructField(field.name, StringType()) for field in columns.in_folders))
+    reader = FilePartitionReader(fields, tuple(field.name for field in columns.in_folders), (), rules)
+    tasks = pack_row_groups(partitions, sizes, TaskLimits.of(spark))
+    numbers = spark.range(0, len(tasks), 1, len(tasks))
+    with use_driver_python(spark):
+        rows = numbers.mapInArrow(_RowGroupTask(tasks, reader), StructType([*fields]))
+    casts = {field.name: field for field in columns.in_folders}
+
+    def column(name: str) -> Column:
+        if name not in casts:
+            return F.col(quote(name))
+        return F.col(quote(name)).cast(casts[name].dataType).alias(name, metadata=casts[name].metadata)
+
+    return rows.select(*map(column, columns.names))
 
 
 def _count_bytes(file: BloomFile, row_group: int) -> int:
@@ -87,97 +320,14 @@ def _count_bytes(file: BloomFile, row_group: int) -> int:
     return min(max(0, sum(sizes.tolist())), file.source.size)
 
 
-def find_reading_problem(file: BloomFile, fields: Sequence[StructField], rules: Rules) -> str | None:
-    """Return why pyarrow does not read columns of a file as Spark does, or None if it does."""
-    has_times = any(kind.typeName() in ("date", "timestamp") for f in fields for kind in iter_types(f.dataType))
-    problem = rules.legacy_calendar(file) if has_times else None
-    if rules.shifts_int96 and not (file.footer.created_by or "").startswith("parquet-mr"):
-        problem = "its INT96 timestamps are shifted to the session's zone"
-    return problem or find_problem(fields, arrow_schema(file), rules.ignore_case)
-
-
-def read_file_state(source: Source) -> FileState:
-    """Return a value that changes with a file and is the same on every host: its size, and an ETag or a time."""
-    return source.size, find_version(source.identity)
-
-
-def find_version(identity: Hashable) -> int | bytes | None:
-    """Return the part of a file's identity that is the same on every host: an ETag or a time."""
-    if isinstance(identity, RemoteIdentity):
-        return identity.etag or identity.modified_ns
-    return identity.modified_ns if isinstance(identity, FileIdentity) else None
-
-
-def check_state(source: Source, state: FileState) -> None:
-    """Raise ConcurrentChangeError if a file has changed, as its row groups would be others."""
-    if read_file_state(source) != state:
-        raise ConcurrentChangeError(CHANGED, path=source.name)
-
-
-def read_row_groups(
-    spark: SparkSession,
-    slices: Sequence[RowGroupSlice],
-    fields: Sequence[StructField],
-    partition_fields: Sequence[StructField],
-    names: Sequence[str],
-    ignore_case: bool,
-) -> DataFrame:
-    """Make a DataFrame over row groups, several of them in each task (see `jobs.packing`).
-
-    Parameters
-    ----------
-    fields : columns in the files.
-    partition_fields : columns in the files' paths; Spark itself converts their texts to values.
-    names : all columns of the result, in order.
-    """
-    texts = [StructField(field.name, StringType()) for field in partition_fields]
-    packed = pack(slices, [item.num_bytes for item in slices], TaskLimits.of(spark))
-    reader = _RowGroupReader(packed, list(fields), [field.name for field in texts], ignore_case)
-    tasks = spark.range(0, len(packed), 1, len(packed))
-    with use_driver_python(spark):
-        rows = tasks.mapInArrow(reader, StructType([*fields, *texts]))
-    casts = {field.name: field for field in partition_fields}
-
-    def column(name: str) -> Column:
-        if name not in casts:
-            return F.col(quote(name))
-        return F.col(quote(name)).cast(casts[name].dataType).alias(name, metadata=casts[name].metadata)
-
-    return rows.select(*map(column, names))
-
-
-@dataclass
-class _RowGroupReader:
+@dataclass(frozen=True)
+class _RowGroupTask:
     """The function of a task: it gets positions in `tasks` and returns the rows of those row groups."""
 
-    tasks: list[list[RowGroupSlice]]
-    fields: list[StructField]
-    text_names: list[str]
-    ignore_case: bool
+    tasks: Sequence[Sequence[FilePartition]]
+    reader: FilePartitionReader
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        schema = pa.schema([arrow_field(field) for field in self.fields])
         for task in iter_numbers(batches):
-            for item in self.tasks[task]:
-                yield from self._read(item, schema)
-
-    def _read(self, item: RowGroupSlice, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
-        with open_source(item.path) as source:
-            check_state(source, item.state)
-            try:
-                for batch in self._read_batches(source, item.row_group, schema):
-                    texts = [pa.repeat(pa.scalar(text, pa.string()), len(batch)) for text in item.partition]
-                    columns = [*conform(batch, schema, self.ignore_case), *texts]
-                    yield pa.RecordBatch.from_arrays(columns, names=[*schema.names, *self.text_names])
-            except (pa.ArrowException, OSError) as error:
-                problem = f"cannot be read: {first_line(error)}"
-                raise UnreadableColumnError(problem, path=item.path, row_group=item.row_group) from error
-
-    def _read_batches(self, source: Source, row_group: int, schema: pa.Schema) -> Iterator[Any]:
-        requested = {fold_case(name, self.ignore_case) for name in schema.names}
-        with source.arrow_file() as data:
-            file = pq.ParquetFile(data, coerce_int96_timestamp_unit="us", pre_buffer=False)
-            columns = [name for name in file.schema_arrow.names if fold_case(name, self.ignore_case) in requested]
-            if _WRITTEN_BY_SPARK not in (file.metadata.metadata or {}):  # Spark's own INT96 is always shown as stored
-                ParquetData(BloomFile(source, None), int96_unit="us").require_shown(row_group, columns)
-            yield from file.iter_batches(_BATCH_ROWS, row_groups=[row_group], columns=columns, use_threads=False)
+            for partition in self.tasks[task]:
+                yield from self.reader.batches(partition)

@@ -151,7 +151,7 @@ def _read_project_table() -> dict[str, Any]:
     project = ROOT.parent / "pyproject.toml"
     try:
         table = tomllib.loads(_read(project)).get("project") if project.is_file() else None
-    except ValueError:
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError):
         return {}
     return table if isinstance(table, dict) else {}
 

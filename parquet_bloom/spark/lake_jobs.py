@@ -13,12 +13,11 @@ from pyspark.sql import SparkSession
 from ..errors import ConcurrentChangeError, ParquetBloomError, StorageError, UnknownColumnError
 from ..file.advice_report import SAMPLE, AdviceReport, make_report, make_survey_task
 from ..file.bloom_file import BloomFile, open
+from ..file.embed_filters import RewriteOptions, embed_file
 from ..file.file_columns import find_leaves
-from ..file.verify_file import VerifyReport
-from ..file.verify_file import verify_parquet as verify_file
-from ..file.write.embed_filters import embed_file
-from ..file.write.file_rewrite import refuse_managed
-from ..file.write.filter_builder import Columns, FilterOptions, parse_columns, plan_columns
+from ..file.file_rewrite import refuse_managed
+from ..file.filter_builder import Columns, FilterOptions, parse_columns, plan_columns
+from ..file.verify_file import VerifyReport, verify_parquet
 from ..scan.survey_files import survey
 from ..storage import is_url, object_location, resolve_filesystem
 from .job_report import EmbedJobReport, FileResult, FileVerdict, VerifyJobReport
@@ -174,18 +173,12 @@ class _Embed:
     storage_options: Mapping[str, Any] | None = field(default=None, repr=False)
 
     def __call__(self, path: str) -> FileResult:
+        filesystem = resolve_filesystem(None, self.storage_options)
+        options = RewriteOptions(None, self.replace, self.keep_footer, self.dry_run, filesystem)
         for attempt in range(1, _MAX_ATTEMPTS + 1):
             names: dict[str, str] = {}
             try:
-                result = embed_file(
-                    path,
-                    partial(self._choose, names),
-                    replace=self.replace,
-                    keep_footer=self.keep_footer,
-                    dry_run=self.dry_run,
-                    storage_options=self.storage_options,
-                    threads=1,
-                )
+                result = embed_file(path, partial(self._choose, names), options, threads=1)
             except _NoColumns:
                 return FileResult(path, "unchanged", missing=tuple(self.options))
             except ConcurrentChangeError:
@@ -314,11 +307,12 @@ class _Verify:
     storage_options: Mapping[str, Any] | None = field(default=None, repr=False)
 
     def __call__(self, path: str) -> tuple[tuple[str, ...], VerifyReport]:
+        filesystem = resolve_filesystem(None, self.storage_options)
         if self.columns is None:
-            return (), verify_file(path, self.data, storage_options=self.storage_options)
-        with open(path, storage_options=self.storage_options) as file:
+            return (), verify_parquet(path, self.data, filesystem=filesystem)
+        with open(path, filesystem) as file:
             names = match_columns(file, self.columns, self.ignore_case)
-        report = verify_file(path, self.data, names.values(), storage_options=self.storage_options)
+        report = verify_parquet(path, self.data, names.values(), filesystem)
         return tuple(names), report
 
 

@@ -22,8 +22,9 @@ from ..redaction import shown_redacted
 from ..scan.lookup.key_chunks import iterate_chunks
 from ..scan.lookup.locate_keys import INDEX_KEYS, Locator
 from ..scan.lookup.lookup_session import LookupSession
+from ..scan.model.scan_plan import SourceListing
 from ..scan.scan_options import ScanOptions
-from ..scan.scan_source import ScanSource, SourceListing, fix_schema
+from ..scan.scan_source import ScanSource, fix_schema
 from ..storage import Entry, is_url, resolve_filesystem
 from ..tables.open_table import find_table
 from ..tables.table_snapshot import ReadTable, Table, TableSnapshot
@@ -147,7 +148,7 @@ def locate(
         raise ParquetBloomError(f"max_keys must be a number up to {SENT_KEYS:,}, got {max_keys!r}")
     given = _resolve(paths, storage_options)
     index = None if isinstance(given, Table) else index
-    source = ScanSource.resolve(given, storage_options=storage_options, index=index)
+    source = ScanSource(given, storage_options=storage_options, index=index).resolve()
     source, schema = fix_schema(source)
     listing = source.list_files()
     locator = Locator(source, schema, None, column, ScanOptions())

@@ -31,7 +31,7 @@ from pyspark.sql.types import (
 from ..file.bloom_file import BloomFile
 from ..orc import OrcFile
 from ..predicate import tree
-from ..predicate.tree import And, Compare, Connective, Contains, Equal, In, Leaf, Node
+from ..predicate.tree import And, Compare, Contains, Equal, In, Leaf, Node
 from .condition.condition import Condition, read_condition
 from .plan.column_trust import NO_COLUMN, Rules, SparkCompatibility
 from .plan.lake_paths import open_paths, refuse_table, resolve_names
@@ -80,7 +80,8 @@ def adapt_to_orc(condition: Condition) -> OrcCondition:
     if condition.node is None or condition.fields is None:
         return OrcCondition(condition, condition.meets_zero_or_nan)
     translator = _Translator(condition.fields)
-    node = tree.fold(condition.node, translator.leaf, translator.combine)
+    residual = tree.find_residual(condition.node, translator.leaf)
+    node = residual if isinstance(residual, Node) else None
     unknown = (*condition.unknown, *translator.unknown)
     if node is not None and translator.unknown:
         log.info("left to Spark alone: %s", "; ".join(translator.unknown))
@@ -89,18 +90,18 @@ def adapt_to_orc(condition: Condition) -> OrcCondition:
 
 
 class _Translator:
-    """Converter of a condition's leaves, which collects what cannot be converted."""
+    """Converter of a condition's leaves, which collects what cannot be converted; that may be true of any row."""
 
     def __init__(self, fields: Mapping[str, SparkField]):
         self._fields = fields
         self.unknown: list[str] = []
         self.misleads = False
 
-    def leaf(self, item: Leaf) -> Node | None:
+    def leaf(self, item: Leaf) -> Node | bool:
         data_type = self._fields[item.column].type
         if isinstance(item, Contains):
             self.unknown.append(f"{item}: ORC files have no statistics of list elements")
-            return None
+            return True
         if not isinstance(item, Equal | In) or all(value is None for value in item.literals):
             return item
         values: list[Any] = [value for value in item.literals if value is not None]
@@ -108,29 +109,24 @@ class _Translator:
             if any(value < _FIRST_DAY for value in values):
                 self.misleads = True
                 self.unknown.append(f"{item}: days before {_FIRST_DAY} differ between two calendars")
-                return None
+                return True
         elif isinstance(data_type, TimestampNTZType):
             return _with_values(item, [(value - _EPOCH) // _MICROSECOND for value in values])
         elif isinstance(data_type, TimestampType):
             return self._widen(item, values)
         return item
 
-    def _widen(self, item: Leaf, values: Sequence[dt.datetime]) -> Node | None:
+    def _widen(self, item: Leaf, values: Sequence[dt.datetime]) -> Node | bool:
         local_times = sorted(value.astimezone(dt.UTC).replace(tzinfo=None) for value in values)
         if local_times[0].date() <= _FIRST_DAY + _MARGIN:
             self.unknown.append(f"{item}: timestamps before {_FIRST_DAY} differ between two calendars")
-            return None
+            return True
         try:
             low, high = local_times[0] - _MARGIN, local_times[-1] + _MARGIN
         except OverflowError:
             self.unknown.append(f"{item}: a day later or earlier is out of range")
-            return None
+            return True
         return And((Compare(item.column, ">=", low), Compare(item.column, "<=", high)))
-
-    def combine(self, item: Connective, nodes: list[Node | None]) -> Node | None:
-        known = [child for child in nodes if child is not None]
-        is_implied = known and (isinstance(item, And) or len(known) == len(nodes))
-        return type(item)(tuple(known)) if is_implied else None
 
 
 def _with_values(item: Leaf, values: list[Any]) -> Node:

@@ -8,7 +8,7 @@ from typing import Any, Literal
 import pyarrow as pa
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
-from pyspark.sql.types import ByteType, DataType, DoubleType, FloatType, IntegerType, LongType, ShortType
+from pyspark.sql.types import DataType, DoubleType, FloatType
 
 from ..errors import ParquetBloomError, PredicateError, UnknownColumnError
 from ..file.metadata_cache import MetadataCache
@@ -18,8 +18,7 @@ from .parquet_reader import check_frame, pruned
 from .plan.index_evidence import Index
 from .plan.spark_planner import ProbeOn
 from .session.session_settings import CannotPush, SparkField, find_field, ignores_case, log
-
-_INTEGER_TYPES = (ByteType, ShortType, IntegerType, LongType)
+from .spark_arrow import INTEGER_BITS
 
 
 def semi_join_prune(
@@ -131,4 +130,4 @@ def _collect_keys(keys: DataFrame, name: str, field: SparkField, max_keys: int) 
 
 def is_comparable(one: DataType, other: DataType) -> bool:
     """Return whether a join compares the two types value by value."""
-    return one == other or (isinstance(one, _INTEGER_TYPES) and isinstance(other, _INTEGER_TYPES))
+    return one == other or (type(one) in INTEGER_BITS and type(other) in INTEGER_BITS)

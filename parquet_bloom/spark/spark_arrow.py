@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import pyarrow as pa
 from pyspark.sql.types import (
@@ -30,7 +30,9 @@ from pyspark.sql.types import (
 
 from .session.session_settings import CHAR, DEFAULT, fold_case, iter_types
 
-_PLAIN: dict[type[DataType], pa.DataType] = {
+INTEGER_BITS: dict[type[DataType], int] = {ByteType: 8, ShortType: 16, IntegerType: 32, LongType: 64}
+
+ARROW_TYPES: dict[type[DataType], pa.DataType] = {
     BooleanType: pa.bool_(),
     ByteType: pa.int8(),
     ShortType: pa.int16(),
@@ -67,7 +69,7 @@ _READ_AS: dict[type[DataType], tuple[pa.DataType, ...]] = {
 
 def find_unknown_type(data_type: DataType) -> DataType | None:
     """Return the first type within a type that `arrow_type` does not support, or None."""
-    supported = (*_PLAIN, DecimalType, ArrayType, MapType, StructType)
+    supported = (*ARROW_TYPES, DecimalType, ArrayType, MapType, StructType)
     return next((kind for kind in iter_types(data_type) if type(kind) not in supported), None)
 
 
@@ -82,24 +84,11 @@ def arrow_type(data_type: DataType) -> pa.DataType:
         return pa.map_(key, pa.field("value", arrow_type(data_type.valueType), data_type.valueContainsNull))
     if isinstance(data_type, StructType):
         return pa.struct([arrow_field(field) for field in data_type.fields])
-    return _PLAIN[type(data_type)]
+    return ARROW_TYPES[type(data_type)]
 
 
-def spark_type(arrow: pa.DataType) -> DataType | None:
-    """Return the Spark type that has the values of an Arrow type, with nulls at every level; None if there is none."""
+def _find_leaf_type(arrow: pa.DataType) -> DataType | None:
     types = pa.types
-    if types.is_struct(arrow):
-        fields = [(field.name, spark_type(field.type)) for field in arrow]
-        known = [StructField(name, data_type) for name, data_type in fields if data_type is not None]
-        return StructType(known) if len(known) == len(fields) else None
-    if types.is_map(arrow):
-        key, value = spark_type(arrow.key_type), spark_type(arrow.item_type)
-        return None if key is None or value is None else MapType(key, value)
-    if types.is_list(arrow) or types.is_large_list(arrow) or types.is_fixed_size_list(arrow):
-        element = spark_type(arrow.value_type)
-        return None if element is None else ArrayType(element)
-    if types.is_dictionary(arrow):
-        return spark_type(arrow.value_type)
     if types.is_decimal(arrow):
         return DecimalType(arrow.precision, arrow.scale) if 0 <= arrow.scale <= arrow.precision <= 38 else None
     if types.is_timestamp(arrow):
@@ -109,9 +98,34 @@ def spark_type(arrow: pa.DataType) -> DataType | None:
     if types.is_large_binary(arrow) or types.is_binary_view(arrow) or types.is_fixed_size_binary(arrow):
         return BinaryType()
     exact = (
-        kind() for kind, plain in _PLAIN.items() if plain.equals(arrow) and kind not in (NullType, DayTimeIntervalType)
+        kind()
+        for kind, plain in ARROW_TYPES.items()
+        if plain.equals(arrow) and kind not in (NullType, DayTimeIntervalType)
     )
     return next(exact, None)
+
+
+def spark_type(
+    arrow: pa.DataType, find_leaf_type: Callable[[pa.DataType], DataType | None] = _find_leaf_type
+) -> DataType | None:
+    """Return the Spark type that has the values of an Arrow type, with nulls at every level; None if there is none.
+
+    Parameters
+    ----------
+    find_leaf_type : returns the type of a leaf; called for all leaves, in schema order.
+    """
+    types = pa.types
+    if types.is_struct(arrow):
+        fields = [(field.name, spark_type(field.type, find_leaf_type)) for field in arrow]
+        known = [StructField(name, data_type) for name, data_type in fields if data_type is not None]
+        return StructType(known) if len(known) == len(fields) else None
+    if types.is_map(arrow):
+        key, value = spark_type(arrow.key_type, find_leaf_type), spark_type(arrow.item_type, find_leaf_type)
+        return None if key is None or value is None else MapType(key, value)
+    if types.is_list(arrow) or types.is_large_list(arrow) or types.is_fixed_size_list(arrow):
+        element = spark_type(arrow.value_type, find_leaf_type)
+        return None if element is None else ArrayType(element)
+    return find_leaf_type(arrow.value_type if types.is_dictionary(arrow) else arrow)
 
 
 def arrow_field(field: StructField) -> pa.Field:

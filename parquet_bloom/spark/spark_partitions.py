@@ -7,15 +7,15 @@ import decimal
 import os
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import reduce
 from itertools import pairwise
 from typing import Any
 from zoneinfo import ZoneInfo
 
+import pyarrow as pa
 from pyspark.sql.types import (
     BooleanType,
-    ByteType,
     DataType,
     DateType,
     DecimalType,
@@ -24,22 +24,19 @@ from pyspark.sql.types import (
     IntegerType,
     LongType,
     NullType,
-    ShortType,
     StringType,
     StructType,
     TimestampNTZType,
     TimestampType,
 )
 
-from ..hashing.coerce import parse_date
-from ..hashing.column_type import ColumnType, Domain, Kind
+from ..hashing.coerce import parse_date, parse_timestamp
 from ..predicate import tree
-from ..predicate.pruning import PruningPredicate
-from ..predicate.pruning_statistics import PruningStatistics
-from ..predicate.reason import Reason
-from ..predicate.tree import Leaf, Node
-from ..scan.model.folder_partitions import describe_values, parse_folder
+from ..predicate.tree import Node
+from ..scan.model.folder_partitions import parse_folder
+from ..util.arrow_values import make_array
 from .session.session_settings import CannotPush, SparkField, find_authority, fold_case, is_pattern, normalize_path
+from .spark_arrow import INTEGER_BITS, arrow_type
 
 _INTEGER = re.compile(r"[+-]?[0-9]+")
 _DECIMAL = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]{1,9})?")
@@ -47,7 +44,6 @@ _JAVA_DOUBLE = re.compile(r"[\0- ]*([+-]?)(NaN|Infinity|([0-9]+\.?[0-9]*|\.[0-9]
 _HEXADECIMAL = re.compile(r"[\0- ]*[+-]?0[xX][0-9a-fA-F.]+[pP].*", re.DOTALL)
 _DAY = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")
 _TIMESTAMP = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2} [0-9]{2}:[0-9]{2}:[0-9]{2}(\.[0-9])?")
-_BITS: dict[type[DataType], int] = {ByteType: 8, ShortType: 16, IntegerType: 32, LongType: 64}
 _NUMBERS: set[type[DataType]] = {IntegerType, LongType, DecimalType, DoubleType}
 _DIGITS: dict[type[DataType], int] = {IntegerType: 10, LongType: 20}
 _MOST_DIGITS = 38
@@ -93,18 +89,11 @@ def _infer_one(text: str, zone: str, wall_clock: bool) -> DataType:
         raise CannotPush(f"{text!r} is a number in an uncommon form")
     kinds: list[DataType] = [TimestampNTZType() if wall_clock else TimestampType(), DateType()]
     for data_type, form in zip(kinds, (_TIMESTAMP, _DAY), strict=True):
-        if form.fullmatch(text) and _is_valid(text):
+        if form.fullmatch(text) and parse_timestamp(text) is not None:
             if isinstance(data_type, TimestampType):
                 find_zone(zone)
             return data_type
     return StringType()
-
-
-def _is_valid(text: str) -> bool:
-    try:
-        return dt.datetime.fromisoformat(text) is not None
-    except ValueError:
-        return False
 
 
 def _widen(first: DataType, second: DataType) -> DataType:
@@ -142,7 +131,7 @@ def parse_value(text: str | None, data_type: DataType, zone: str) -> Any:
 
 
 def _parse_integer(text: str, data_type: DataType, zone: str) -> int | None:
-    bits = _BITS[type(data_type)]
+    bits = INTEGER_BITS[type(data_type)]
     fits = _INTEGER.fullmatch(text) is not None and -(1 << bits - 1) <= int(text) < 1 << bits - 1
     return int(text) if fits else None
 
@@ -169,12 +158,11 @@ def _parse_decimal(text: str, data_type: Any, zone: str) -> decimal.Decimal | No
 
 
 def _parse_date(text: str, data_type: DataType, zone: str) -> dt.date | None:
-    return dt.date.fromisoformat(text) if _DAY.fullmatch(text) and _is_valid(text) else None
+    return parse_date(text) if _DAY.fullmatch(text) else None
 
 
 def _parse_local_time(text: str, data_type: DataType, zone: str) -> dt.datetime | None:
-    is_timestamp = (_TIMESTAMP.fullmatch(text) or _DAY.fullmatch(text)) and _is_valid(text)
-    return dt.datetime.fromisoformat(text) if is_timestamp else None
+    return parse_timestamp(text) if _TIMESTAMP.fullmatch(text) or _DAY.fullmatch(text) else None
 
 
 def _parse_instant(text: str, data_type: DataType, zone: str) -> dt.datetime | None:
@@ -203,10 +191,7 @@ def find_zone(name: str) -> dt.tzinfo:
 
 
 _CONVERSIONS: dict[type[DataType], Callable[[str, Any, str], Any]] = {
-    ByteType: _parse_integer,
-    ShortType: _parse_integer,
-    IntegerType: _parse_integer,
-    LongType: _parse_integer,
+    **dict.fromkeys(INTEGER_BITS, _parse_integer),
     DoubleType: _parse_double,
     FloatType: lambda text, *_: None,
     DecimalType: _parse_decimal,
@@ -219,8 +204,7 @@ _CONVERSIONS: dict[type[DataType], Callable[[str, Any, str], Any]] = {
 
 
 _ESCAPED = re.compile("%([0-9a-fA-F]{2})")
-_EPOCH_DAY = 719_163  # date(1970, 1, 1).toordinal()
-_INTEGER_TEXT = re.compile(r"[+-]?[0-9]{1,18}")
+_CERTAIN = (StringType, DateType, *INTEGER_BITS)
 
 
 @dataclass(frozen=True)
@@ -243,64 +227,36 @@ class Layout:
         """The base in the form of the reader's option `basePath`."""
         return self.base if self.base is None or find_authority(self.base) else f"file://{self.base}"
 
-    def statistics(self, file: str, schema: StructType) -> dict[str, PruningStatistics | None]:
-        """Return the statistics of a file's partition columns: the values in its path."""
-        return {
-            name: _make_statistics(schema[name].dataType, value)
-            for name, value in zip(self.columns, self.values.get(file, ()), strict=True)
-        }
 
-
-class FolderResiduals:
-    """Residuals of a predicate after the partition values of each file; see `scan.model.partitions.Residuals`.
+def find_partition_values(
+    node: Node, fields: Mapping[str, SparkField], layout: Layout, schema: StructType, files: Sequence[str]
+) -> tuple[Node | None, pa.Table]:
+    """Return what the partition columns of files say about a predicate.
 
     Parameters
     ----------
-    node : the predicate.
-    fields : the column of each name in it.
-    layout, schema : layout and schema of the DataFrame.
+    fields : the column of each name in the predicate.
+    layout, schema : of the DataFrame.
+    files : as in the layout.
+
+    Returns
+    -------
+    The predicate without comparisons of partition columns whose values are not certain, None if nothing is left of it;
+    and the values of the others: a row for each file, a column for each name in the predicate.
     """
-
-    doubts: tuple[Reason, ...] = ()
-
-    def __init__(self, node: Node, fields: Mapping[str, SparkField], layout: Layout, schema: StructType):
-        self._node = node
-        self._fields = fields
-        self._layout = layout
-        self._schema = schema
-        self._columns = {name: item.path[0] for name, item in fields.items() if item.path[0] in layout.columns}
-        self._residuals: dict[tuple[str | None, ...], Node | bool] = {}
-        self._interned: dict[Node | bool, Node | bool] = {}
-
-    @property
-    def is_unchanged(self) -> bool:
-        return not self._columns
-
-    def find_residual(self, path: str) -> Node | bool:
-        values = self._layout.values.get(path, ())
-        if values not in self._residuals:
-            statistics = self._layout.statistics(path, self._schema)
-
-            def leaf(item: Leaf) -> Node | bool:
-                column = self._columns.get(item.column)
-                return (
-                    item
-                    if column is None
-                    else PruningPredicate(item).decide({item.column: statistics.get(column)}).possible
-                )
-
-            residual = tree.find_residual(self._node, leaf)
-            # Equal residuals are one object: their files are then evaluated together.
-            self._residuals[values] = self._interned.setdefault(residual, residual)
-        return self._residuals[values]
-
-    def describe(self, path: str) -> str:
-        return describe_values(zip(self._layout.columns, self._layout.values.get(path, ()), strict=True))
-
-    def renamed(self, names: Mapping[str, str]) -> FolderResiduals:
-        """Return the same residuals for files under other paths: {path: file in the layout}."""
-        values = {path: self._layout.values.get(file, ()) for path, file in names.items()}
-        return FolderResiduals(self._node, self._fields, replace(self._layout, values=values), self._schema)
+    columns, unknown = {}, set()
+    for name, item in fields.items():
+        if item.path[0] in layout.columns:
+            position, data_type = layout.columns.index(item.path[0]), schema[item.path[0]].dataType
+            try:
+                if type(data_type) not in _CERTAIN:
+                    raise CannotPush(f"Spark may read the texts of {data_type.simpleString()} in other ways")
+                values = [parse_value(layout.values[file][position], data_type, "") for file in files]
+                columns[name] = make_array(values, arrow_type(data_type))
+            except (CannotPush, UnicodeError):
+                unknown.add(name)
+    residual = tree.find_residual(node, lambda leaf: leaf.column in unknown or leaf)
+    return residual if isinstance(residual, Node) else None, pa.table(columns)
 
 
 def find_layout(
@@ -390,23 +346,3 @@ def _find_column(name: str, known: Sequence[str], ignore_case: bool) -> str:
     if len(matches) != 1:
         raise CannotPush(f"the folders' partition column '{name}' is not in the schema")
     return matches[0]
-
-
-_TEXT = ColumnType("BYTE_ARRAY", Kind.STRING, name="STRING")
-_NUMBER = ColumnType("INT64", Kind.INTEGER, 8, bits=64)
-_DAY_TEXT = ColumnType("INT32", Kind.DATE, 4, name="DATE")
-
-
-def _make_statistics(data_type: DataType, value: str | None) -> PruningStatistics | None:
-    """Return statistics with a partition value as both bounds, or None if Spark may read the text as another value."""
-    bound: tuple[ColumnType, Domain] | None = None
-    if value is None:
-        return PruningStatistics(_TEXT, has_values=False)
-    if type(data_type) is StringType:
-        bound = _TEXT, value.encode("utf-8", "surrogateescape")
-    elif isinstance(data_type, ByteType | ShortType | IntegerType | LongType) and _INTEGER_TEXT.fullmatch(value):
-        bound = _NUMBER, int(value)
-    elif isinstance(data_type, DateType) and value.isascii():
-        day = parse_date(value)
-        bound = None if day is None or len(value) != 10 else (_DAY_TEXT, day.toordinal() - _EPOCH_DAY)
-    return None if bound is None else PruningStatistics(bound[0], True, bound[1], bound[1])

@@ -20,11 +20,12 @@ from ..scan.model.folder_partitions import Partitions, ScanRequest
 from ..scan.model.scan_plan import FilePlan, RowGroupPlan, ScanPlan
 from ..scan.named_columns import select_table_columns
 from ..scan.row_reader import RowReader
+from ..scan.scan_options import ScanOptions
 from ..storage import FileIdentity, RemoteIdentity, open_source, resolve_filesystem
 from ..tables.table_snapshot import TableSnapshot
-from .exact_row_groups import FileState, find_version, read_file_state
 from .jobs.file_tasks import TaskLimits, iter_numbers, pack
 from .session.session_settings import use_driver_python
+from .source.source_reader import FileState, find_version, read_file_state
 from .spark_arrow import arrow_field, conform
 
 _BATCH_ROWS = 1 << 14
@@ -152,8 +153,8 @@ class _TaskReader:
         plan = ScanPlan(files=files, filesystem=filesystem, partitions=partitions, asked=request, table=part)
         names, schema = select_table_columns(part.schema, self.schema.names)
         target = pa.schema([arrow_field(field) for field in self.schema.fields])
-        reader = RowReader(plan, names, schema=schema, cache=SHARED_CACHE)
-        with closing(reader.read_batches(_BATCH_ROWS, threads=1)[1]) as batches:
+        reader = RowReader(plan, names, schema=schema, cache=SHARED_CACHE, options=ScanOptions(threads=1))
+        with closing(reader.read_batches(_BATCH_ROWS)[1]) as batches:
             for batch in batches:
                 yield pa.RecordBatch.from_arrays(conform(batch, target, ignore_case=False), schema=target)
 

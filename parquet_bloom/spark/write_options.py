@@ -7,7 +7,7 @@ from collections.abc import Mapping
 
 from ..core.bloom import sizing
 from ..errors import ParquetBloomError
-from ..file.write.filter_builder import Columns, FilterOptions, parse_columns
+from ..file.filter_builder import Columns, FilterOptions, parse_columns
 
 _PREFIX = "parquet.bloom.filter."
 _DEFAULT_NDV = 2_000_000  # distinct values per row group without ndv: 128 MiB of rows of 64 bytes

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
 from pyarrow.fs import FileSystem
@@ -31,7 +31,7 @@ class RemoteRewrite(Rewrite):
         super().__init__(source, path)
         self._filesystem = filesystem
         self._temporary = local_rewrite.name_beside(path, "/")
-        self._stream: Any = None
+        self._stream: pa.NativeFile = None
 
     def _begin(self) -> None:
         self._stream = self._filesystem.open_output_stream(self._temporary)

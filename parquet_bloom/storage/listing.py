@@ -13,7 +13,7 @@ from contextlib import AbstractContextManager, contextmanager, nullcontext
 from functools import lru_cache
 from itertools import takewhile
 from operator import attrgetter
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import pyarrow as pa
 
@@ -32,12 +32,15 @@ from .file_names import (
     refuse_managed_table,
 )
 from .objects.location import ListedObject, ObjectLocation, RequestCount
-from .paths import find_places, normalize_path
+from .paths import GivenPath, GivenPaths, find_places, normalize_path
 
 if TYPE_CHECKING:
     import pyarrow.fs as fs
+
+    from .objects import object_listing
 else:
     fs = late_module("pyarrow.fs")
+    object_listing = late_module("parquet_bloom.storage.objects.object_listing")
 
 log = logger("parquet_bloom.storage")
 
@@ -45,7 +48,6 @@ _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://")
 _PARALLEL = 16
 _NAME, _LOCATION = attrgetter("name"), attrgetter("location")
 _COUNTING = threading.Lock()
-_Paths = str | os.PathLike[str] | Iterable[str | os.PathLike[str]]
 
 
 class Entry(NamedTuple):
@@ -55,7 +57,7 @@ class Entry(NamedTuple):
     known: ListedObject | None = None
 
 
-def list_files(paths: _Paths, filesystem: object | None = None, alone: bool | None = None) -> list[str]:
+def list_files(paths: GivenPaths, filesystem: object | None = None, alone: bool | None = None) -> list[str]:
     """Return the data files for paths, folders and patterns, each once.
 
     Parameters
@@ -85,7 +87,7 @@ def list_files(paths: _Paths, filesystem: object | None = None, alone: bool | No
     return [entry.path for entry in list_entries(paths, filesystem, alone)]
 
 
-def as_path_list(paths: _Paths) -> list[Any]:
+def as_path_list(paths: GivenPaths) -> list[GivenPath]:
     """Return one path or many as a list; a value that is neither a path nor iterable is a list of one."""
     if isinstance(paths, (str, bytes, os.PathLike)) or not isinstance(paths, Iterable):
         return [paths]
@@ -93,7 +95,7 @@ def as_path_list(paths: _Paths) -> list[Any]:
 
 
 def list_entries(
-    paths: _Paths,
+    paths: GivenPaths,
     filesystem: object | None = None,
     alone: bool | None = None,
     requests: RequestCount | None = None,
@@ -133,19 +135,20 @@ def _list_objects(
     locations: Sequence[ObjectLocation], alone: bool, requests: RequestCount
 ) -> Iterator[Iterator[list[Entry]]]:
     """Yield an iterator over the entries of each location; listings run concurrently."""
-    from .objects.object_listing import list_objects, needs_requests
 
     def list_one(location: ObjectLocation) -> list[Entry]:
         counted = RequestCount()
-        files = [Entry(known.location.name, known) for known in list_objects(location, alone, counted)]
+        files = [Entry(known.location.name, known) for known in object_listing.list_objects(location, alone, counted)]
         with _COUNTING:
             requests.number += counted.number
         return files
 
-    to_list = list(filter(needs_requests, locations))
+    to_list = list(filter(object_listing.needs_requests, locations))
     listings = threads.in_order(list_one, to_list, min(_PARALLEL, len(to_list))) if len(to_list) > 1 else None
     with listings or nullcontext(map(list_one, to_list)) as listed:
-        yield (next(listed) if needs_requests(location) else list_one(location) for location in locations)
+        yield (
+            next(listed) if object_listing.needs_requests(location) else list_one(location) for location in locations
+        )
 
 
 def managed_table(path: str | os.PathLike[str], filesystem: object | None = None) -> str | None:
@@ -162,9 +165,8 @@ def managed_table(path: str | os.PathLike[str], filesystem: object | None = None
     """
     [place] = find_places([path], filesystem)
     if place.location is not None:
-        from .objects.object_listing import find_table_above
-
-        return find_table_above(place.location, place.location.key, itself=True) if place.location.can_list else None
+        location = place.location
+        return object_listing.find_table_above(location, location.key, itself=True) if location.can_list else None
     if place.filesystem is not None:
         return find_remote_table(place.path, place.filesystem)
     return find_local_table(place.path)

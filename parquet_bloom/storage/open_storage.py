@@ -20,8 +20,19 @@ from .source import Source
 
 if TYPE_CHECKING:
     import pyarrow.fs as fs
+
+    from . import filesystem_rewrite
+    from .local import local_rewrite
+    from .objects import arrow_filesystem as object_filesystem
+    from .objects import object_rewrite, object_source, s3_rewrite
 else:
     fs = late_module("pyarrow.fs")
+    filesystem_rewrite = late_module("parquet_bloom.storage.filesystem_rewrite")
+    local_rewrite = late_module("parquet_bloom.storage.local.local_rewrite")
+    object_filesystem = late_module("parquet_bloom.storage.objects.arrow_filesystem")
+    object_rewrite = late_module("parquet_bloom.storage.objects.object_rewrite")
+    object_source = late_module("parquet_bloom.storage.objects.object_source")
+    s3_rewrite = late_module("parquet_bloom.storage.objects.s3_rewrite")
 
 
 def open_source(path: str | os.PathLike[str], filesystem: object | None = None, entry: Entry | None = None) -> Source:
@@ -39,14 +50,10 @@ def open_source(path: str | os.PathLike[str], filesystem: object | None = None, 
         If it is missing, not a regular file, or may not be read.
     """
     if entry is not None and entry.known is not None:
-        from .objects.object_source import ObjectSource
-
-        return ObjectSource(entry.known.location, entry.known)
+        return object_source.ObjectSource(entry.known.location, entry.known)
     [place] = find_places([path], filesystem)
     if place.location is not None:
-        from .objects.object_source import ObjectSource
-
-        return ObjectSource(place.location)
+        return object_source.ObjectSource(place.location)
     if place.filesystem is not None:
         return RemoteSource(place.path, place.filesystem)
     folders = find_folders(filesystem, place.path) if isinstance(filesystem, ConfinedFiles) else None
@@ -74,7 +81,7 @@ def create(path: str | os.PathLike[str], filesystem: object | None = None, new: 
     path, filesystem : the file, as in `rewrite`.
     new : fail if the file exists, instead of replacing it. The step that creates the name decides, so that only one of
         several concurrent writers succeeds. Such an object is buffered in memory and sent in one request, so it can
-        have at most `put_if_absent.NEW_BYTES`.
+        have at most `object_rewrite.NEW_BYTES`.
 
     Returns
     -------
@@ -88,19 +95,13 @@ def create(path: str | os.PathLike[str], filesystem: object | None = None, new: 
     """
     [place] = find_places([path], filesystem)
     if place.location is not None:
-        from .objects.object_rewrite import ObjectRewrite
-
-        return ObjectRewrite(None, place.location, new)
+        return object_rewrite.ObjectRewrite(None, place.location, new)
     if place.filesystem is None:
-        from .local.local_rewrite import LocalRewrite
-
-        return LocalRewrite(None, place.path, new)
+        return local_rewrite.LocalRewrite(None, place.path, new)
     if new:
         problem = "the file system cannot create a file only if it does not exist; give a local path or a URL"
         raise StorageError(problem, path=path, errno=errno.EOPNOTSUPP)
-    from .filesystem_rewrite import RemoteRewrite
-
-    return RemoteRewrite(None, place.path, place.filesystem)
+    return filesystem_rewrite.RemoteRewrite(None, place.path, place.filesystem)
 
 
 def rewrite(
@@ -131,36 +132,26 @@ def rewrite(
         return _in_place(source)
     name, location, remote = find_places([target], filesystem)[0]
     if location is not None:
-        from .objects.object_rewrite import ObjectRewrite
-        from .objects.object_source import ObjectSource
-        from .objects.s3_rewrite import rewrite_elsewhere
-
-        same = isinstance(source, ObjectSource) and location.same(source.location)
-        return _in_place(source) if same else rewrite_elsewhere(source, location) or ObjectRewrite(source, location)
+        same = isinstance(source, object_source.ObjectSource) and location.same(source.location)
+        return (
+            _in_place(source)
+            if same
+            else s3_rewrite.rewrite_elsewhere(source, location) or object_rewrite.ObjectRewrite(source, location)
+        )
     if remote is None:
-        from .local.local_rewrite import LocalRewrite
-
-        return LocalRewrite(source, name)
+        return local_rewrite.LocalRewrite(source, name)
     same = isinstance(source, RemoteSource) and source.filesystem.equals(remote)
     if same and normalize_path(name, remote) == normalize_path(source.name, remote):
         raise _not_in_place(source)
-    from .filesystem_rewrite import RemoteRewrite
-
-    return RemoteRewrite(source, name, remote)
+    return filesystem_rewrite.RemoteRewrite(source, name, remote)
 
 
 def _in_place(source: Source) -> Rewrite:
     """Return the rewrite that replaces the source itself."""
     if isinstance(source, LocalSource):
-        from .local.local_rewrite import LocalRewrite
-
-        return LocalRewrite(source, None)
-    from .objects.object_source import ObjectSource
-
-    if isinstance(source, ObjectSource):
-        from .objects.s3_rewrite import rewrite_in_place
-
-        return rewrite_in_place(source)
+        return local_rewrite.LocalRewrite(source, None)
+    if isinstance(source, object_source.ObjectSource):
+        return s3_rewrite.rewrite_in_place(source)
     raise _not_in_place(source)
 
 
@@ -179,6 +170,4 @@ def arrow_filesystem(filesystem: object | None = None, paths: Iterable[str] = ()
     """
     if is_local(filesystem, paths):
         return fs.LocalFileSystem()
-    from .objects.arrow_filesystem import make_filesystem
-
-    return as_arrow_filesystem(filesystem) or make_filesystem(filesystem)
+    return as_arrow_filesystem(filesystem) or object_filesystem.make_filesystem(filesystem)

@@ -7,7 +7,7 @@ import os
 import re
 import sys
 from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, TypeVar
 from urllib.parse import quote, unquote
 
 from ..errors import StorageError
@@ -19,6 +19,12 @@ if TYPE_CHECKING:
     import pyarrow.fs as fs
 else:
     fs = late_module("pyarrow.fs")
+
+GivenPath = str | os.PathLike[str]
+GivenPaths = GivenPath | Iterable[GivenPath]
+"""A file, a folder, a pattern, or a list of them, as callers give them."""
+
+T = TypeVar("T")
 
 _FILE_URI = re.compile(r"file:(?://(?:localhost)?(?=/))?(?=/)")
 _URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+://")
@@ -59,7 +65,7 @@ def resolve_stores(filesystem: object | None) -> ObjectStores | None:
     return None
 
 
-def resolve_filesystem(filesystem: object | None, storage_options: Mapping[str, Any] | None) -> object | None:
+def resolve_filesystem(filesystem: object | None, storage_options: Mapping[str, object] | None) -> object | None:
     """Combine the parameters `filesystem` and `storage_options` into one file system.
 
     Raises
@@ -97,7 +103,7 @@ def as_arrow_filesystem(filesystem: object | None) -> fs.FileSystem | None:
     raise StorageError(f"{type(filesystem).__name__} is not a file system of pyarrow or fsspec, nor a store of obstore")
 
 
-def is_local(filesystem: object | None, paths: Iterable[str] = ()) -> bool:
+def is_local(filesystem: object | None, paths: Iterable[object] = ()) -> bool:
     """Return whether files are on the local file system."""
     stores = resolve_stores(filesystem)
     is_elsewhere = as_arrow_filesystem(filesystem) is not None if stores is None else stores.is_one_store
@@ -238,7 +244,7 @@ def _unquote_name(part: str) -> str:
     return part if name in ("", ".", "..") or "/" in name or "\0" in name else name
 
 
-def resolve_given_path(path: Any, filesystem: object | None = None) -> Any:
+def resolve_given_path(path: T, filesystem: object | None = None) -> T | str:
     """Return a path that a caller gives, with a local one that is written as libraries do resolved."""
     if not isinstance(path, str) or not (path[:5] == "file:" or ("%" in path and "://" not in path)):
         return path

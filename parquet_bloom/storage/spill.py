@@ -7,12 +7,12 @@ import tempfile
 import threading
 from collections.abc import Sequence
 from types import TracebackType
-from typing import Any, NamedTuple, Self
+from typing import NamedTuple, Self
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ..errors import StorageError
+from ..util.arrow_values import AnyArray
 from .local import copy_front
 
 
@@ -28,7 +28,7 @@ class SpillRun(NamedTuple):
 
     offset: int
     count: int  # type: ignore[assignment]  # tuples have a method of this name
-    dtype: np.dtype[Any]
+    dtype: np.dtype[np.generic]
 
 
 class SpillFile:
@@ -52,7 +52,7 @@ class SpillFile:
         except OSError as error:
             raise StorageError.wrap(error, "cannot make a temporary file there", self._folder) from error
 
-    def put(self, arrays: Sequence[NDArray[Any]]) -> SpillRun:
+    def put(self, arrays: Sequence[AnyArray]) -> SpillRun:
         """Write arrays of one dtype, one after the other.
 
         Raises
@@ -74,7 +74,7 @@ class SpillFile:
         dtype = arrays[0].dtype if arrays else np.dtype(np.uint8)
         return SpillRun(start, num_bytes // dtype.itemsize, dtype)
 
-    def get(self, run: SpillRun, first: int = 0, count: int | None = None) -> NDArray[Any]:
+    def get(self, run: SpillRun, first: int = 0, count: int | None = None) -> AnyArray:
         """Read `count` values of a run from index `first` on; all that follow without a count.
 
         Raises

@@ -77,7 +77,7 @@ class RecordStore:
             row = connection.execute(_GET, (number,)).fetchone()
             if row is None or not isinstance(row[0], bytes):
                 return None
-            if row[1] < _hour():
+            if _read_integer(row[1]) < _hour():
                 self._used.append((number,))
             return row[0]
 
@@ -128,7 +128,7 @@ class RecordStore:
         dropped = []
         for number, num_bytes in connection.execute("SELECT number, num_bytes FROM uses ORDER BY hour, rowid"):
             dropped.append((number,))
-            excess -= num_bytes
+            excess -= _read_integer(num_bytes)
             if excess <= 0:
                 break
         connection.executemany("DELETE FROM records WHERE number = ?", dropped)
@@ -150,7 +150,7 @@ class RecordStore:
                 return result
             except (sqlite3.Error, OSError) as error:
                 self._handle_failure(error, getattr(error, "sqlite_errorcode", None))
-            except (ValueError, TypeError) as error:  # a broken file may hold invalid text and numbers
+            except UnicodeDecodeError as error:  # SQLite's message about a broken schema has its text
                 self._handle_failure(error, sqlite3.SQLITE_CORRUPT)
             return otherwise
 
@@ -255,6 +255,17 @@ _SIZES = ("page_count", "freelist_count", "page_size")
 
 class _NotPrivateError(OSError):
     pass
+
+
+class _BrokenNumberError(sqlite3.DatabaseError):
+    sqlite_errorcode = sqlite3.SQLITE_CORRUPT
+
+
+def _read_integer(value: object) -> int:
+    """Return a stored integer; a broken file may hold anything in its place."""
+    if not isinstance(value, int):
+        raise _BrokenNumberError(f"{value!r} is stored in place of an integer")
+    return value
 
 
 def _hour() -> int:

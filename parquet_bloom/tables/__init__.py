@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING
 from ..util.lazy import make_lazy
 
 if TYPE_CHECKING:
-    from .embed.embed_report import EmbedTableReport, ExchangedFile, SkippedFile
-    from .embed.embed_table import embed_table
+    from .delta.delta_table import delta_files
+    from .embed.embed_table import EmbedTableReport, ExchangedFile, embed_table
+    from .embed.exchange_files import SkippedFile
     from .iceberg.iceberg_table import iceberg_files
     from .position_files import write_positions
-    from .table_files import TableFiles, delta_files
-    from .table_snapshot import TableFile
+    from .table_snapshot import TableFile, TableFiles
 
 __all__ = [
     "EmbedTableReport",
@@ -28,12 +28,12 @@ __all__ = [
 
 # The module of each public name, imported at its first use.
 _HOMES = {
-    "EmbedTableReport": ".embed.embed_report",
-    "ExchangedFile": ".embed.embed_report",
-    "SkippedFile": ".embed.embed_report",
+    "EmbedTableReport": ".embed.embed_table",
+    "ExchangedFile": ".embed.embed_table",
+    "SkippedFile": ".embed.exchange_files",
     "TableFile": ".table_snapshot",
-    "TableFiles": ".table_files",
-    "delta_files": ".table_files",
+    "TableFiles": ".table_snapshot",
+    "delta_files": ".delta.delta_table",
     "embed_table": ".embed.embed_table",
     "iceberg_files": ".iceberg.iceberg_table",
     "write_positions": ".position_files",

@@ -145,8 +145,15 @@ class _Element(tuple[bytes, int | None, int, bool]):
     @classmethod
     def read_all(cls, schema: Sequence[Mapping[int, Any]]) -> list[_Element]:
         return [
-            cls((one[_NAME], one.get(_PARQUET_FIELD_ID), one.get(_CHILDREN, 0), one.get(_REPETITION) == _REPEATED))
-            for one in schema
+            cls(
+                (
+                    element[_NAME],
+                    element.get(_PARQUET_FIELD_ID),
+                    element.get(_CHILDREN, 0),
+                    element.get(_REPETITION) == _REPEATED,
+                )
+            )
+            for element in schema
         ]
 
 
@@ -194,8 +201,8 @@ class _Naming:
         inner, _, num_inner, _ = self._elements[child]
         if part.kind == "map" and num_inner == len(part.parts) == 2:
             end = child + 1
-            for one in part.parts:
-                end = self._name_parts(end, one)
+            for child_part in part.parts:
+                end = self._name_parts(end, child_part)
         elif part.kind == "list" and num_inner == 1 and inner not in (b"array", name + b"_tuple"):
             self._name_parts(child + 1, part.parts[0])
         elif part.kind == "list" and num_inner and part.parts[0].kind == "struct":  # two levels
@@ -208,7 +215,7 @@ class _Naming:
             if self._has_ids and part.field_id is not None:
                 if field_id == part.field_id:
                     return part
-            elif name in (one.encode() for one in part.names):
+            elif name in (known.encode() for known in part.names):
                 return part
         return None
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Literal
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 import pyarrow as pa
@@ -35,7 +35,7 @@ def write_positions(
     path: str | os.PathLike[str],
     form: PositionForm = "parquet",
     *,
-    table: Any = None,
+    table: object = None,
     filesystem: object | None = None,
 ) -> int:
     """Write positions of rows into one Parquet file, which is there whole or not at all.
@@ -102,7 +102,7 @@ _ICEBERG = pa.schema(
 _DELTA = pa.schema([pa.field("path", pa.string(), False), pa.field("row_index", pa.int64(), False)])
 
 
-def _write_batches(new: Rewrite, schema: pa.Schema, batches: Any) -> int:
+def _write_batches(new: Rewrite, schema: pa.Schema, batches: Iterable[pa.RecordBatch]) -> int:
     """Write batches as a Parquet file, and commit it."""
     number = 0
     with pq.ParquetWriter(pa.PythonFile(_PositionSink(new), mode="w"), schema, compression="zstd") as writer:
@@ -121,7 +121,7 @@ class _PositionSink:
     def __init__(self, new: Rewrite):
         self._new = new
 
-    def write(self, data: Any) -> int:
+    def write(self, data: bytes | memoryview) -> int:
         return self._new.write(data)
 
     def tell(self) -> int:

@@ -6,7 +6,7 @@ Everything that reads a file begins with its footer, so nothing else has to know
 from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from ..errors import ParquetBloomError
 from ..file.bloom_file import BloomFile
@@ -53,7 +53,7 @@ class TableFooters(MetadataCache):
         self._cache = MetadataCache(0) if cache is None else cache
         self._columns = columns
 
-    def __reduce__(self) -> tuple[Any, ...]:
+    def __reduce__(self) -> tuple[object, ...]:
         # A cache in memory stays in its process; another process uses the shared one that it has.
         return _restore, (None if type(self._cache) is MetadataCache else self._cache, self._columns)
 
@@ -90,10 +90,10 @@ class TableFooters(MetadataCache):
     def flush(self) -> None:
         self._cache.flush()
 
-    def get_shared(self, key: Hashable) -> Any:
+    def get_shared(self, key: Hashable) -> object:
         return self._cache.get_shared((self._columns, key))
 
-    def put_shared(self, key: Hashable, value: Any) -> None:
+    def put_shared(self, key: Hashable, value: object) -> None:
         self._cache.put_shared((self._columns, key), value)
 
     def clear(self) -> None:

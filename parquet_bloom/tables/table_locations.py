@@ -1,4 +1,4 @@
-"""Check that the files of a table lie in its folder, as its metadata may name any file."""
+"""Resolve the file names in a table's metadata, and check that they lie in its folder, as it may name any file."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from urllib.parse import unquote
 
 from ..errors import ParquetBloomError
 from ..storage import is_url
+from ..storage.file_names import ICEBERG_FILES
 from ..storage.paths import name_of
 
 FILE_SCHEME = re.compile(r"file:(?://(?:localhost)?)?(?=/(?!/))", re.IGNORECASE)
@@ -37,19 +38,19 @@ def resolve_delta_path(name: str, root: str | None) -> str:
     Raises
     ------
     ParquetBloomError
-        The location cannot be resolved.
-    ValueError
-        The name is not quoted UTF-8.
+        The location cannot be resolved, or the name is not quoted UTF-8.
     """
     if root is not None and _PLAIN.fullmatch(name):
         return f"{root.rstrip('/')}/{name}"
-    local = FILE_SCHEME.match(name)
-    if local:
-        return unquote(name[local.end() :], errors="strict")
-    path = unquote(name, errors="strict")
-    url = URL.fullmatch(name)
-    if url and "?" not in name and "#" not in name and not name.lower().startswith("file:"):
-        return url[1] + unquote(url[2] or "", errors="strict")
+    local, url = FILE_SCHEME.match(name), URL.fullmatch(name)
+    try:
+        if local:
+            return unquote(name[local.end() :], errors="strict")
+        path = unquote(name, errors="strict")
+        if url and "?" not in name and "#" not in name and not name.lower().startswith("file:"):
+            return url[1] + unquote(url[2] or "", errors="strict")
+    except UnicodeDecodeError:
+        raise ParquetBloomError(f"it has a file {name!r}, whose name is not quoted UTF-8") from None
     # An absolute path without a scheme does not say which store it belongs to.
     has_root = root is not None and not (path.startswith("/") and URL.fullmatch(root))
     leads_on = any(part in ("", ".", "..") or "\0" in part for part in path.removeprefix("/").split("/"))
@@ -102,3 +103,51 @@ def _is_inside(path: str, real: str, inside_by_folder: dict[str, bool]) -> bool:
 
 def _leads_up(path: str) -> bool:
     return ".." in path.split("/")
+
+
+def resolve_iceberg_path(name: str, table: str) -> str:
+    """Resolve a file name of Iceberg metadata, which has unquoted paths and URLs, to a path or URL.
+
+    Raises
+    ------
+    ParquetBloomError
+        It is neither an absolute path nor a URL.
+    """
+    path = without_scheme(name)
+    if not path.startswith("/") and not (URL.fullmatch(path) and not path.lower().startswith("file:")):
+        raise ParquetBloomError(f"it has a file {name!r}, whose location cannot be resolved", path=table)
+    return path
+
+
+def require_location(location: str, given: str) -> None:
+    """Raise unless an Iceberg table's location is the given folder.
+
+    The metadata names the location as well as the files: with a location such as `/` all files would be inside.
+
+    Parameters
+    ----------
+    location : by the metadata, resolved.
+    given : the path of the table's folder or of one of its metadata files, or its URL.
+
+    Raises
+    ------
+    ParquetBloomError
+        The location differs.
+    """
+    if find_real(location) != find_real(_find_folder(given)):
+        text = f"its metadata says that it is in {location}, which is another folder; outside=True takes that, too"
+        raise ParquetBloomError(text, path=given)
+
+
+def require_all_inside(names: Iterable[str], location: str, table: str) -> None:
+    """Raise unless all files, named as in the metadata, lie in the table's location."""
+    require_inside([resolve_iceberg_path(name, table) for name in names], location)
+
+
+def _find_folder(given: str) -> str:
+    """Return a table's folder, given that or one of its metadata files, which lie in `metadata/` there."""
+    path = without_scheme(given).rstrip("/") or "/"
+    if not path.endswith(ICEBERG_FILES):
+        return path
+    folder = os.path.dirname(path if is_url(path) else os.path.abspath(path))
+    return os.path.dirname(folder) if os.path.basename(folder) == "metadata" else folder

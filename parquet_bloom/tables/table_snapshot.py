@@ -1,20 +1,143 @@
-"""What a Delta or Iceberg table consists of at one version, whatever its format."""
+"""What a Delta or Iceberg table consists of at one version: its files, their columns and their deleted rows."""
 
 from __future__ import annotations
 
-import operator
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import Any, Literal, NamedTuple
+from numbers import Integral
+from typing import TYPE_CHECKING, Literal, NamedTuple, Protocol
 
+import numpy as np
 import pyarrow as pa
+from numpy.typing import NDArray
 
 from ..errors import ParquetBloomError, UnreadableColumnError
 from ..file.file_columns import Named, find_leaves
 from ..predicate.pruning_statistics import PruningStatisticsArray
 from ..redaction import redacted, shown_redacted
-from .deletions import DeletedRows
+from ..util.arrow_values import keep
+
+if TYPE_CHECKING:
+    from pyroaring import BitMap64
+
+
+RowNumbers = range | NDArray[np.int64]
+"""Rows of a file, counted from its first one, ascending."""
+
+ReadRows = Callable[[Sequence[str]], pa.Table]
+"""Reads top-level columns of a table, by their names in it and as its types, in rows that the caller has chosen."""
+
+
+class DeletedValues(Protocol):
+    """Deletes rows by their values. Several threads may use it at once."""
+
+    def find_columns(self) -> list[str]:
+        """Return the top-level columns whose values decide; none if no row is deleted.
+
+        Raises
+        ------
+        ParquetBloomError
+            They cannot be determined.
+        """
+
+    def find_deleted(self, rows: pa.Table) -> NDArray[np.bool_]:
+        """Return which rows are deleted.
+
+        Parameters
+        ----------
+        rows : these columns, with the names and types of the table.
+
+        Raises
+        ------
+        ParquetBloomError
+            It cannot be determined.
+        """
+
+
+class DeletedRows(Protocol):
+    """The rows of one data file that its table has deleted. Several threads may use it at once.
+
+    Attributes
+    ----------
+    values : what deletes rows of the file by their values, the same object for files that have it in common; or None.
+    """
+
+    @property
+    def values(self) -> DeletedValues | None: ...
+
+    def find_positions(self, rows: RowNumbers) -> NDArray[np.int64]:
+        """Return those of some rows that are deleted by their positions, ascending.
+
+        Raises
+        ------
+        ParquetBloomError
+            They cannot be determined; the file's rows must not be shown.
+        """
+
+
+class RowsOfFile(NamedTuple):
+    """Some rows of a file, and which of its rows are deleted; None for none of them."""
+
+    path: str
+    deleted: DeletedRows | None
+    rows: RowNumbers
+
+
+def find_deleted(parts: Sequence[RowsOfFile], read: ReadRows) -> NDArray[np.bool_]:
+    """Return which rows of files are deleted, those of one file after those of the other.
+
+    Parameters
+    ----------
+    read : reads columns in all of these rows, if values decide on some.
+
+    Raises
+    ------
+    ParquetBloomError
+        It cannot be determined; these rows must not be shown.
+    """
+    ends = np.cumsum([len(part.rows) for part in parts], dtype=np.int64).tolist()
+    result = np.zeros(ends[-1] if ends else 0, np.bool_)
+    by_values: dict[int, tuple[str, DeletedValues, NDArray[np.bool_]]] = {}
+    for (path, deleted, rows), end in zip(parts, ends, strict=True):
+        if deleted is None or not len(rows):
+            continue
+        here = slice(end - len(rows), end)
+        with _naming(path):
+            positions = deleted.find_positions(rows)
+        result[here][positions - rows.start if isinstance(rows, range) else np.searchsorted(rows, positions)] = True
+        values = deleted.values
+        if values is not None:
+            if id(values) not in by_values:
+                by_values[id(values)] = path, values, np.zeros(len(result), np.bool_)
+            by_values[id(values)][2][here] = True
+    for path, values, chosen in by_values.values():
+        with _naming(path):
+            columns = values.find_columns()
+            if columns:
+                table = read(columns)
+                if len(table) != len(result):
+                    problem = f"{len(table)} rows were read for its equality deletes instead of {len(result)}"
+                    raise ParquetBloomError(f"its deleted rows cannot be determined: {problem}")
+                result[chosen] |= values.find_deleted(table if chosen.all() else keep(table, pa.array(chosen)))
+    return result
+
+
+@contextmanager
+def _naming(path: str) -> Iterator[None]:
+    """Name a file in errors that do not."""
+    try:
+        yield
+    except ParquetBloomError as error:
+        error.path = error.path or path
+        raise
+
+
+def find_in_bitmap(bitmap: BitMap64, rows: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Return those of some rows, ascending, that are in a bitmap."""
+    found = bitmap & type(bitmap)(np.ascontiguousarray(rows).astype(np.uint64))
+    return np.frombuffer(found.to_array(), np.uint64).astype(np.int64)
 
 
 class TableFile(NamedTuple):
@@ -75,7 +198,7 @@ class TableSnapshot(ABC):
     partition_values: pa.Table
     deletes: Mapping[str, DeletedRows] = field(default_factory=dict, repr=False)
     undefined: Mapping[str, Mapping[str, str]] = field(default_factory=dict, repr=False)
-    storage_options: Mapping[str, Any] | None = field(default=None, repr=False, kw_only=True)
+    storage_options: Mapping[str, object] | None = field(default=None, repr=False, kw_only=True)
 
     @abstractmethod
     def find_statistics(self, column: str) -> PruningStatisticsArray | None:
@@ -150,7 +273,7 @@ class Table(ABC):
 
     kind: Literal["delta", "iceberg"]
     name: str
-    storage_options: Mapping[str, Any] | None = None
+    storage_options: Mapping[str, object] | None = None
     outside: bool = False
 
     @abstractmethod
@@ -179,7 +302,7 @@ class Table(ABC):
         """
         return None
 
-    def describe(self, snapshot: TableSnapshot) -> dict[str, Any]:
+    def describe(self, snapshot: TableSnapshot) -> dict[str, object]:
         """Return what opens the table again, at its latest version, in JSON's types: without credentials or settings.
 
         Parameters
@@ -213,7 +336,6 @@ class ReadTable(Table):
         self.storage_options = None if table is None else table.storage_options
 
     def read_snapshot(self) -> TableSnapshot:
-        """Return the snapshot that was read."""
         return self.snapshot
 
     def __str__(self) -> str:
@@ -222,14 +344,49 @@ class ReadTable(Table):
         return f"{kind} table {self.name} {'without a snapshot' if self.snapshot.version is None else version}"
 
 
-def as_integer(value: Any) -> int | None:
+@dataclass(frozen=True)
+class TableFiles:
+    """The data files of a table at one version.
+
+    Attributes
+    ----------
+    kind : "delta" or "iceberg".
+    table_id : the table's identifier, which does not change when the table is moved or written to.
+    version : Delta's version or Iceberg's snapshot id; None for an Iceberg table without a snapshot.
+    root : the table's folder, or its URL.
+    files : the data files of the version, sorted by path. They still contain rows removed by deletion vectors or delete
+        files: a value found in such a file may be deleted, but a value that is not found is absent.
+    outside : whether files outside of the root were accepted.
+    deletes : paths of files of which rows have been deleted: by deletion vectors in a Delta table, by delete files in
+        an Iceberg table.
+    snapshot : everything else that is known of the version.
+    """
+
+    kind: str
+    table_id: str
+    version: int | None
+    root: str
+    files: list[TableFile]
+    outside: bool = False
+    deletes: frozenset[str] = frozenset()
+    snapshot: TableSnapshot | None = field(default=None, repr=False, compare=False)
+
+    @classmethod
+    def of(cls, snapshot: TableSnapshot, outside: bool) -> TableFiles:
+        files, deletes = list(snapshot.files), frozenset(snapshot.deletes)
+        identity = snapshot.kind, snapshot.table_id, snapshot.version, snapshot.root
+        return cls(*identity, files, outside, deletes, snapshot)
+
+    def as_table(self) -> Table:
+        """Return the table at this version."""
+        assert self.snapshot is not None
+        return ReadTable(self.snapshot, outside=self.outside)
+
+
+def as_integer(value: object) -> int | None:
     """Return an integer of any library as Python's; None for anything else, also for a boolean."""
-    if isinstance(value, bool):
-        return None
-    try:
-        return operator.index(value)
-    except TypeError:
-        return None
+    plain = value.as_py() if isinstance(value, pa.Scalar) else value
+    return int(plain) if isinstance(plain, Integral) and not isinstance(plain, bool) else None
 
 
 def make_missing_error(kind: Literal["Delta", "Iceberg"], package: str, path: str | None) -> ParquetBloomError:

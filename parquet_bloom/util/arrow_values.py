@@ -17,6 +17,9 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+AnyArray = NDArray[Any]
+"""An array of numpy whose type is known only when the program runs."""
+
 # Types of a fixed width: Python's code of their items, and the type of the values that are converted here.
 _FIXED: dict[pa.DataType, tuple[str, type]] = {
     pa.int8(): ("b", int),
@@ -38,11 +41,11 @@ _VARIABLE: dict[pa.DataType, tuple[str, type]] = {
     pa.large_binary(): ("q", bytes),
 }
 _EPOCH_DAY = dt.date(1970, 1, 1).toordinal()
-_NUMPY: dict[pa.DataType, np.dtype[Any]] = {kind: np.dtype(code) for kind, (code, _) in _FIXED.items()}
+_NUMPY: dict[pa.DataType, np.dtype[np.generic]] = {kind: np.dtype(code) for kind, (code, _) in _FIXED.items()}
 _ARROW = {dtype: kind for kind, dtype in _NUMPY.items()}
 
 
-def make_array(values: Sequence[Any], arrow_type: pa.DataType) -> pa.Array:
+def make_array(values: Sequence[object], arrow_type: pa.DataType) -> pa.Array:
     """Make an array of Python values, as `pyarrow.array` does with the same errors.
 
     Parameters
@@ -54,7 +57,7 @@ def make_array(values: Sequence[Any], arrow_type: pa.DataType) -> pa.Array:
     return pa.array(values, arrow_type) if made is None else made
 
 
-def make_scalar(value: Any, arrow_type: pa.DataType) -> pa.Scalar:
+def make_scalar(value: object, arrow_type: pa.DataType) -> pa.Scalar:
     """Make a scalar of a Python value, as `pyarrow.scalar` does with the same errors."""
     if value is None:
         return pa.nulls(1, arrow_type)[0]
@@ -62,7 +65,7 @@ def make_scalar(value: Any, arrow_type: pa.DataType) -> pa.Scalar:
     return pa.scalar(value, arrow_type) if made is None else made[0]
 
 
-def from_numpy(values: NDArray[Any], mask: NDArray[np.bool_] | None = None) -> pa.Array:
+def from_numpy(values: AnyArray, mask: NDArray[np.bool_] | None = None) -> pa.Array:
     """Make an array of numpy's numbers or booleans, as `pyarrow.array` does; true items of the mask are null."""
     bits = values.dtype == np.bool_
     arrow_type = pa.bool_() if bits else _ARROW.get(values.dtype)
@@ -73,7 +76,7 @@ def from_numpy(values: NDArray[Any], mask: NDArray[np.bool_] | None = None) -> p
     return pa.Array.from_buffers(arrow_type, len(values), [valid, pa.py_buffer(data)])
 
 
-def to_numpy(values: pa.Array | pa.ChunkedArray) -> NDArray[Any]:
+def to_numpy(values: pa.Array | pa.ChunkedArray) -> AnyArray:
     """Return numbers or booleans without nulls as numpy's, as `to_numpy` does; it may be read-only."""
     if isinstance(values, pa.ChunkedArray):
         if values.num_chunks != 1:
@@ -120,7 +123,7 @@ def _make_plain(values: Sequence[Any], arrow_type: pa.DataType) -> pa.Array | No
     if width and any(len(value) != width for value in values):
         return None
     try:
-        buffers: list[Any]
+        buffers: list[object]
         if width:
             buffers = [b"".join(values)]
         elif not code:

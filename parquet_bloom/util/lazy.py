@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import gc
 import sys
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping
 from importlib import import_module
+from importlib.util import find_spec
 from threading import RLock
 from types import ModuleType
 from typing import Any
@@ -15,6 +14,7 @@ from typing import Any
 # of them a partially initialized module. No module of the package may import lazy names itself: it could hold Python's
 # lock of a module that another thread, which holds this one, waits for.
 _importing = RLock()
+_PACKAGE = __name__.partition(".")[0]
 
 
 def make_lazy(namespace: dict[str, Any], homes: Mapping[str, str]) -> tuple[Callable[[str], Any], Callable[[], Any]]:
@@ -31,7 +31,7 @@ def make_lazy(namespace: dict[str, Any], homes: Mapping[str, str]) -> tuple[Call
         if home is None:
             module = namespace["__name__"]
             raise AttributeError(f"module {module!r} has no attribute {name!r}", name=name, obj=sys.modules[module])
-        with _importing, _without_garbage_collection():
+        with _importing:
             value = namespace[name] = getattr(import_module(home, namespace["__package__"]), name)
         return value
 
@@ -46,25 +46,19 @@ class _LateModule(ModuleType):
 
     def __getattr__(self, name: str) -> Any:
         value = getattr(import_module(self.__name__), name)
-        setattr(self, name, value)  # so that the next use costs nothing
+        if not self.__name__.startswith(_PACKAGE):  # tests replace functions of the package's own modules
+            setattr(self, name, value)  # so that the next use costs nothing
         return value
 
 
 def late_module(name: str) -> Any:
-    """Return what can be used like a module of another package that takes long to import, and that many calls need not.
+    """Return what can be used like a module that takes long to import, and that many calls need not.
 
     To type checkers, import the module itself under `TYPE_CHECKING`.
     """
     return _LateModule(name)
 
 
-@contextmanager
-def _without_garbage_collection() -> Iterator[None]:
-    """Pause the search for cycles: imports make objects by the ten thousand, and hardly any garbage."""
-    was_enabled = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if was_enabled:
-            gc.enable()
+def is_installed(name: str) -> bool:
+    """Return whether a package is installed, without importing it."""
+    return find_spec(name) is not None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import reprlib
 import traceback
 from collections.abc import Sequence
 
@@ -35,6 +36,30 @@ def _sanitize(record: logging.LogRecord) -> bool:
 
 
 _MAX_ITEMS = 5
+_MAX_SHOWN = 1000  # characters of a value
+_LONG_INT = 10_000  # bits; Python does not format integers of thousands of digits
+
+
+class _SafeRepr(reprlib.Repr):
+    """`repr` that does not fail: Arrow's scalars of far years have none, nor have the objects of some libraries."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.maxstring = self.maxother = self.maxlong = _MAX_SHOWN
+
+    def repr_int(self, value: int, level: int) -> str:
+        return super().repr_int(value, level) if value.bit_length() < _LONG_INT else "this int"
+
+
+_safe_repr = _SafeRepr()
+
+
+def show_value(value: object, max_length: int) -> str:
+    """Show any value of a caller in one line."""
+    text, kind = " ".join(_safe_repr.repr(value).split()), type(value).__name__
+    if text.startswith(f"<{kind} instance at 0x"):  # what `reprlib` makes of a value that has no text
+        text = f"this {kind}"
+    return text if len(text) <= max_length else text[: max_length - 3] + "..."
 
 
 class ShownText(str):

@@ -58,6 +58,14 @@ class Event(Generic[R]):
     is_end: bool = False
 
 
+def _advance(steps: Steps[R]) -> tuple[Need | Piece[R] | None, BaseException | None]:
+    """Return the next step of a task; None at its end, with the exception that ended it."""
+    try:
+        return next(steps, None), None
+    except BaseException as error:  # the consumer raises it
+        return None, error
+
+
 @dataclass(slots=True, eq=False)
 class _Task:
     """A task that has been started.
@@ -147,19 +155,16 @@ class ReadAhead(Generic[R]):
     def _run_here(self, number: int, task: Callable[[], Steps[R]]) -> Iterator[Event[R]]:
         with closing(task()) as steps:  # type: ignore[type-var]
             while True:
-                try:
-                    step = next(steps, None)
-                except Exception as error:
-                    yield Event(number, error=error, is_end=True)
-                    return
+                step, error = _advance(steps)
                 if step is None:
                     break
                 self._hold(step.num_bytes - self.in_flight)
                 if isinstance(step, Piece):
                     yield Event(number, step.value)
                 del step
-            self._hold(-self.in_flight)
-        yield Event(number, is_end=True)
+            if error is None:
+                self._hold(-self.in_flight)
+        yield Event(number, error=error, is_end=True)
 
     # ---------------------------------------------------------------------------------------------- the consumer
 
@@ -213,12 +218,7 @@ class ReadAhead(Generic[R]):
         self._stop.govern()
         task: _Task | None = None
         while (task := self._choose(task)) is not None:
-            step: Need | Piece[R] | None = None
-            error: BaseException | None = None
-            try:
-                step = next(task.steps, None)
-            except BaseException as raised:
-                error = raised
+            step, error = _advance(task.steps)
             with self._changed:
                 if isinstance(step, Need):
                     task.need = max(step.num_bytes, 0)

@@ -1,11 +1,10 @@
 """Zone indexes: a Bloom filter for every few thousand rows, in the schema of Lance's index."""
 
-from .open_zones import open
-from .zone_builder import build
+from .zone_builder import ZoneBuildReport, build
 from .zone_filters import lance_filter, lance_num_bytes
 from .zone_hashes import hash_values as keying
-from .zone_index import FileZones, ZoneIndex
-from .zone_reports import ZoneBuildReport, ZonedFile, ZonedFragment
+from .zone_index import FileZones, ZoneIndex, open
+from .zone_manifest import ZonedFile, ZonedFragment
 
 __all__ = [
     "FileZones",

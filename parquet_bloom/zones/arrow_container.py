@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import struct
 from functools import partial
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -19,9 +19,18 @@ from ..errors import BrokenZonesError, first_line
 from ..file.page_checks import RangeFile
 from ..storage import Source
 from .zone_filters import FilterPart, InMemoryFilters, LayoutCheck, LazyFilters, StoredFilters
-from .zone_manifest import KEY
-from .zone_packing import cache_footer, is_sealed, unpack_metadata, unpack_zones
-from .zone_schema import FILTERS, NUMBERS, SCHEMA, require_schema, to_zone_table
+from .zone_manifest import (
+    FILTERS,
+    NUMBERS,
+    SCHEMA,
+    cache_footer,
+    is_sealed,
+    read_document,
+    require_schema,
+    to_zone_table,
+    unpack_metadata,
+    unpack_zones,
+)
 
 MAGIC = b"ARROW1"
 _TAIL = struct.Struct("<i6s")
@@ -29,6 +38,10 @@ _BLOCK = np.dtype([("offset", "<i8"), ("metadata", "<i4"), ("", "<i4"), ("body",
 _PAIR = np.dtype([("first", "<i8"), ("second", "<i8")])  # a buffer's offset and length; a column's length and nulls
 _RECORD_BATCH = 3
 _ALIGNMENTS = (8, 16, 32, 64, 128)  # of buffers, by various writers
+
+
+class _MalformedError(Exception):
+    """An Arrow file's metadata has a form that no writer gives it."""
 
 
 class OpenedContainer(NamedTuple):
@@ -66,9 +79,7 @@ def read_arrow(source: Source) -> OpenedContainer:
             batches = _read_batches(source, len(schema))
             if batches is None:
                 return open_table(reader.read_all(), path)
-    except (pa.ArrowException, OSError, struct.error, ValueError, OverflowError) as error:
-        if isinstance(error, BrokenZonesError):
-            raise
+    except (pa.ArrowException, OSError, _MalformedError) as error:
         problem = f"it cannot be read as Arrow: {first_line(error)}"
         raise BrokenZonesError(problem, path=path) from error
     tables, parts = [], []
@@ -87,7 +98,7 @@ def _read_sealed(source: Source, schema: pa.Schema) -> OpenedContainer | None:
     if schema.names != SCHEMA.names or not is_sealed(source, metadata_in_file, start):
         return None
     metadata = unpack_metadata(metadata_in_file, source.name)
-    sealed = unpack_zones(metadata.get(KEY), source.size // BLOCK_BYTES, source.name)
+    sealed = unpack_zones(read_document(metadata, source.name), source.size // BLOCK_BYTES, source.name)
     if sealed is None:
         return None
     zones, batch, filter_bytes = sealed
@@ -114,9 +125,9 @@ def _read_part(source: Source, schema: pa.Schema, block: tuple[int, int, int]) -
     try:
         batch = _read_batch(source.read_at(block[0], block[1]), block, len(schema))
         if batch is None:
-            raise ValueError("a batch is compressed")
+            raise _MalformedError("a batch is compressed")
         return _read_columns(source, schema, batch)[1]
-    except (struct.error, ValueError, OverflowError) as error:
+    except _MalformedError as error:
         problem = f"it cannot be read as Arrow: {first_line(error)}"
         raise BrokenZonesError(problem, path=source.name) from error
 
@@ -131,7 +142,7 @@ def _locate_filters(
     def holds(message: bytes) -> bool:
         try:
             batch = _read_batch(message, block, num_columns)
-        except (struct.error, ValueError, OverflowError):
+        except _MalformedError:
             return False
         if batch is None or batch.num_rows != rows:
             return False
@@ -162,11 +173,11 @@ def open_table(table: pa.Table, path: str | None) -> OpenedContainer:
 
 
 def _find_footer(source: Source) -> int:
-    """Return the offset of the footer; ValueError if there is none."""
+    """Return the offset of the footer; raise _MalformedError if there is none."""
     size = source.size
     length, magic = _TAIL.unpack(source.read_at(size - _TAIL.size, _TAIL.size)) if size > 16 else (0, b"")
     if magic != MAGIC or not 0 < length <= size - _TAIL.size:
-        raise ValueError("its end is missing")
+        raise _MalformedError("its end is missing")
     return int(size - _TAIL.size - length)
 
 
@@ -178,13 +189,13 @@ def _read_blocks(source: Source) -> list[tuple[int, int, int]]:
     for block in footer.structs(3, _BLOCK):
         offset, metadata, body = int(block["offset"]), int(block["metadata"]), int(block["body"])
         if min(offset, metadata, body) < 0 or offset + metadata + body > source.size or metadata < 8:
-            raise ValueError("a batch is not inside of the file")
+            raise _MalformedError("a batch is not inside of the file")
         blocks.append((offset, metadata, body))
     return blocks
 
 
 def _read_batches(source: Source, num_columns: int) -> list[_Batch] | None:
-    """Return the batches of a file; None if one is compressed. Raises ValueError or struct.error for invalid files."""
+    """Return the batches of a file; None if one is compressed. Raises _MalformedError for invalid files."""
     blocks = _read_blocks(source)
     messages = source.read_ranges([(offset, metadata) for offset, metadata, _ in blocks])
     batches = []
@@ -203,19 +214,19 @@ def _read_batch(message: bytes, block: tuple[int, int, int], num_columns: int) -
     table = _ArrowTable.root(message)
     batch = table.table(2)
     if table.number(1, "<B") != _RECORD_BATCH or batch is None:
-        raise ValueError("a batch is missing")
+        raise _MalformedError("a batch is missing")
     if batch.table(3) is not None:
         return None
     rows, nodes, buffers = batch.number(0, "<q"), batch.structs(1, _PAIR), batch.structs(2, _PAIR).copy()
     if rows < 0 or len(nodes) != num_columns or (nodes["first"] != rows).any():
-        raise ValueError("a batch has columns of different lengths")
+        raise _MalformedError("a batch has columns of different lengths")
     if nodes["second"].any():
-        raise ValueError("a column has nulls")
+        raise _MalformedError("a column has nulls")
     ends = buffers["first"] + buffers["second"]
     if len(buffers) and (buffers["first"].min() < 0 or buffers["second"].min() < 0 or ends.max() > body):
-        raise ValueError("a column is not inside of its batch")
+        raise _MalformedError("a column is not inside of its batch")
     if not _are_contiguous(buffers, body):
-        raise ValueError("the columns of a batch do not follow one another")
+        raise _MalformedError("the columns of a batch do not follow one another")
     buffers["first"] += offset + metadata
     return _Batch(rows, buffers)
 
@@ -273,13 +284,13 @@ class _ArrowTable:
     @classmethod
     def root(cls, data: bytes) -> _ArrowTable:
         if len(data) < 4:
-            raise ValueError("its metadata is cut short")
+            raise _MalformedError("its metadata is cut short")
         return cls(data, struct.unpack_from("<I", data)[0])
 
-    def _unpack(self, form: str, at: int) -> Any:
-        if at < 0:
-            raise ValueError("its metadata has an offset out of bounds")
-        return struct.unpack_from(form, self._data, at)[0]
+    def _unpack(self, form: str, at: int) -> int:
+        if not 0 <= at <= len(self._data) - struct.calcsize(form):
+            raise _MalformedError("its metadata has an offset out of bounds")
+        return int(struct.unpack_from(form, self._data, at)[0])
 
     def _find_field(self, number: int) -> int | None:
         entry = 4 + 2 * number
@@ -288,18 +299,18 @@ class _ArrowTable:
 
     def number(self, number: int, form: str) -> int:
         offset = self._find_field(number)
-        return 0 if offset is None else int(self._unpack(form, offset))
+        return 0 if offset is None else self._unpack(form, offset)
 
     def table(self, number: int) -> _ArrowTable | None:
         offset = self._find_field(number)
         return None if offset is None else _ArrowTable(self._data, offset + self._unpack("<I", offset))
 
-    def structs(self, number: int, dtype: np.dtype[Any]) -> NDArray[np.void]:
+    def structs(self, number: int, dtype: np.dtype[np.void]) -> NDArray[np.void]:
         offset = self._find_field(number)
         if offset is None:
             return np.empty(0, dtype)
         start = offset + self._unpack("<I", offset)
         count = self._unpack("<I", start)
         if start + 4 + count * dtype.itemsize > len(self._data):
-            raise ValueError("its metadata is cut short")
+            raise _MalformedError("its metadata is cut short")
         return np.frombuffer(self._data, dtype, count, start + 4)

@@ -7,18 +7,19 @@ import re
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from importlib import import_module
-from typing import Any, NamedTuple
+from types import ModuleType
+from typing import TYPE_CHECKING, NamedTuple
 
 import pyarrow as pa
 
 from ..errors import BrokenZonesError, ParquetBloomError, StorageError, first_line
 from ..storage import is_url
 from ..storage.paths import resolve_local_path
-from .arrow_container import open_table
-from .zone_filters import ZoneFilters
-from .zone_hashes import find_column_type
-from .zone_index import ZoneIndex
-from .zone_schema import FilterSizing, read_zones
+from .arrow_container import OpenedContainer, open_table
+from .zone_manifest import read_zones
+
+if TYPE_CHECKING:
+    from lance import LanceDataset
 
 FILE_NAME = "bloomfilter.lance"
 _BATCH_ROWS = 1024
@@ -38,7 +39,23 @@ class _IndexSegment(NamedTuple):
     elsewhere: bool = False
 
 
-def _import_module(name: str, path: str) -> Any:
+class LanceIndex(NamedTuple):
+    """The Bloom filter index of a Lance dataset.
+
+    Attributes
+    ----------
+    container : its zones and filters.
+    column, value_type : the column, and its type in the dataset.
+    uncovered : fragments without zones, as (fragment_id, rows).
+    """
+
+    container: OpenedContainer
+    column: str
+    value_type: pa.DataType
+    uncovered: list[tuple[int, int]]
+
+
+def _import_module(name: str, path: str) -> ModuleType:
     try:
         return import_module(name)
     except ImportError as error:
@@ -48,7 +65,7 @@ def _import_module(name: str, path: str) -> Any:
         raise ParquetBloomError(problem, path=path) from error
 
 
-def read_file(path: str, storage_options: Mapping[str, Any] | None = None) -> pa.Table:
+def read_file(path: str, storage_options: Mapping[str, object] | None = None) -> pa.Table:
     """Read the table in an index file, with the metadata of its schema.
 
     Raises
@@ -77,8 +94,8 @@ def _convert_errors(kind: type[ParquetBloomError], problem: str, path: str) -> I
 
 
 def open_dataset(
-    path: str, column: str | None, name: str | None, storage_options: Mapping[str, Any] | None = None
-) -> ZoneIndex:
+    path: str, column: str | None, name: str | None, storage_options: Mapping[str, object] | None = None
+) -> LanceIndex:
     """Open the Bloom filter index of a Lance dataset with all its segments.
 
     Results include all fragments that it does not cover.
@@ -120,19 +137,10 @@ def open_dataset(
     value_type = _find_arrow_type(dataset.schema, field, path)
     covered = {*zones["fragment_id"].tolist()}
     uncovered = [(number, rows) for number, rows in sorted(fragments.items()) if rows and number not in covered]
-    return ZoneIndex(
-        path,
-        zones,
-        ZoneFilters(container.parts),
-        FilterSizing.from_metadata(container.metadata, path),
-        column=field,
-        column_type=find_column_type(value_type),
-        value_type=value_type,
-        uncovered=uncovered,
-    )
+    return LanceIndex(container, field, value_type, uncovered)
 
 
-def _list_segments(dataset: Any) -> list[_IndexSegment]:
+def _list_segments(dataset: LanceDataset) -> list[_IndexSegment]:
     """Return the segments of a dataset's Bloom filter indexes."""
     if not hasattr(dataset, "describe_indices"):  # older versions of pylance
         return [

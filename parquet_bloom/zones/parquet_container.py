@@ -6,7 +6,6 @@ their offsets follow from that of the page. In other files, the filters of a row
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from functools import partial
 
@@ -24,9 +23,19 @@ from ..metadata.page_index import PAGE_HEADER_BYTES, PLAIN, read_page_header
 from ..storage import Source
 from .arrow_container import OpenedContainer
 from .zone_filters import FilterPart, InMemoryFilters, LayoutCheck, LazyFilters, StoredFilters
-from .zone_manifest import KEY
-from .zone_packing import cache_footer, is_sealed, unpack_metadata, unpack_zones
-from .zone_schema import FILTERS, ITEMS_KEY, NUMBERS, SCHEMA, to_zone_table
+from .zone_manifest import (
+    FILTERS,
+    ITEMS_KEY,
+    NUMBERS,
+    SCHEMA,
+    Document,
+    cache_footer,
+    is_sealed,
+    read_document,
+    to_zone_table,
+    unpack_metadata,
+    unpack_zones,
+)
 
 MAGIC = b"PAR1"
 _ARROW_SCHEMA = b"ARROW:schema"
@@ -55,15 +64,14 @@ def read_parquet(source: Source) -> OpenedContainer:
         raise BrokenZonesError(problem, path=source.name)
     packed_metadata = {key: value for key, value in footer.key_value_metadata.items() if key != _ARROW_SCHEMA}
     metadata = unpack_metadata(packed_metadata, source.name)
-    sealed = (
-        unpack_zones(metadata.get(KEY), rows, source.name) if is_sealed(source, packed_metadata, footer.start) else None
-    )
+    document = read_document(metadata, source.name)
+    sealed = unpack_zones(document, rows, source.name) if is_sealed(source, packed_metadata, footer.start) else None
     if sealed is not None and len(sealed.zones) != rows:
         raise BrokenZonesError(f"it has {rows} zones, its metadata says {len(sealed.zones)}", path=source.name)
     numbers = _read_numbers(source, footer, leaves) if sealed is None else to_zone_table(sealed.zones)
     if not rows and ITEMS_KEY not in metadata:  # the metadata may be lost
         raise BrokenZonesError("it has no zones, and its metadata has no number of items", path=source.name)
-    filter_bytes = _read_filter_bytes(metadata.get(KEY))
+    filter_bytes = _find_filter_bytes(document)
     parts: list[FilterPart] = [
         LazyFilters(
             footer.num_rows_of(row_group),
@@ -104,7 +112,6 @@ def _find_leaves(footer: Footer, path: str) -> dict[str, SchemaLeaf]:
 
 
 def _read_column(source: Source, footer: Footer, leaf: SchemaLeaf, row_groups: range) -> list[pa.Array]:
-    """Read the values of a column in some row groups."""
     reader = ColumnReader(source, footer, leaf)
     arrays: list[pa.Array] = []
     for row_group in row_groups:
@@ -114,17 +121,13 @@ def _read_column(source: Source, footer: Footer, leaf: SchemaLeaf, row_groups: r
     return arrays
 
 
-def _read_filter_bytes(manifest: bytes | None) -> int | None:
-    """Return the size of all filters in the manifest of an index over Parquet files, or None."""
-    try:
-        num_bytes = json.loads(manifest)["filter_bytes"] if manifest else None
-    except (ValueError, TypeError, KeyError, RecursionError):
-        return None  # raised when the rest of it is read
+def _find_filter_bytes(document: Document | None) -> int | None:
+    """Return the size of all filters by the manifest of an index over Parquet files; None if it has no such size."""
+    num_bytes = None if document is None else document.get("filter_bytes")
     return num_bytes if type(num_bytes) is int and 32 <= num_bytes <= 1 << 27 else None
 
 
 def _read_filters(source: Source, footer: Footer, leaf: SchemaLeaf, row_group: int) -> FilterPart:
-    """Read all filters of a row group."""
     arrays = _read_column(source, footer, leaf, range(row_group, row_group + 1))
     if any(array.null_count for array in arrays):
         raise BrokenZonesError(f"column {FILTERS} has nulls", path=source.name, row_group=row_group)

@@ -7,7 +7,6 @@ import os
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field, replace
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -26,7 +25,7 @@ from ..errors import (
 from ..file.bloom_file import BloomFile
 from ..file.column_hashes import count_values
 from ..file.column_reader import ColumnReader, find_value_outside_type
-from ..file.file_columns import find_leaves, type_of
+from ..file.file_columns import find_sole_leaf, type_of
 from ..file.identity import (
     NO_TOKEN,
     UNREADABLE,
@@ -38,20 +37,28 @@ from ..file.identity import (
 )
 from ..hashing.column_type import ColumnType
 from ..metadata.footer import SchemaLeaf
+from ..redaction import shown_redacted
 from ..storage import Entry, Rewrite, create, list_entries, open_source, resolve_filesystem
 from ..storage.file_names import TABLE_WAY_OUT, is_hidden
 from ..storage.listing import as_path_list
 from ..storage.paths import name_of
 from ..storage.spill import SpillFile, SpillRun
 from ..util.threads import in_order, processors
-from . import zone_packing
 from .zone_filters import lance_num_bytes
 from .zone_hashes import stored_keys
 from .zone_index import ZoneIndex
-from .zone_manifest import ZoneManifest
-from .zone_packing import make_seal, pack_metadata
-from .zone_reports import ZoneBuildReport, ZonedFile
-from .zone_schema import FILTERS, NUMBERS, SCHEMA, ZONE, FilterSizing
+from .zone_manifest import (
+    FILTERS,
+    NUMBERS,
+    SCHEMA,
+    FilterSizing,
+    ZonedFile,
+    ZoneManifest,
+    describe_zones,
+    divide_rows,
+    make_seal,
+    pack_metadata,
+)
 
 _PREFETCHED_FILES = 4  # opened ahead of their use
 _BUFFER_BYTES = 1 << 22  # of filters per thread, before they are spilled
@@ -115,19 +122,10 @@ def find_column(file: BloomFile, column: str) -> SchemaLeaf:
     UnsupportedTypeError
         The column is in a list or map, or BOOLEAN.
     """
-    leaves = find_leaves(file.leaves, column)
-    if len(leaves) != 1 or leaves[0].name != column:
-        if not leaves:
-            problem = "no such column"
-        elif len(leaves) > 1:
-            problem = f"the name matches {len(leaves)} columns"
-        else:
-            problem = f"zones need a leaf column: use '{leaves[0].name}'"
+    leaf = find_sole_leaf(file.leaves, column, file.path)
+    if leaf.name != column:
+        problem = f"zones need a leaf column: use '{leaf.name}'"
         raise UnknownColumnError(problem, path=file.path, column=column)
-    (leaf,) = leaves
-    if any(f"{other.name}.".lower().startswith(f"{column}.".lower()) for other in file.leaves if other is not leaf):
-        # Queries that ignore case may mean the other one.
-        raise UnknownColumnError("other columns differ from it by their case only", path=file.path, column=column)
     if leaf.repeated:
         raise UnsupportedTypeError("columns in lists and maps cannot have zones", path=file.path, column=column)
     if not type_of(leaf).hashable:
@@ -310,7 +308,7 @@ class _ZoneSink:
         self._new = new
         self.error: BaseException | None = None
 
-    def write(self, data: Any) -> int:
+    def write(self, data: bytes | memoryview) -> int:
         if self.error is not None:  # pyarrow's writers write their footers even after an error
             return len(data)
         try:
@@ -384,7 +382,7 @@ def _make_batches(
 def _write_parquet(
     sink: pa.NativeFile, schema: pa.Schema, batches: Iterator[pa.RecordBatch], before_end: Callable[[], object]
 ) -> None:
-    options: dict[str, Any] = {
+    options: dict[str, object] = {
         "compression": {**dict.fromkeys(NUMBERS, "zstd"), FILTERS: "none"},
         "use_dictionary": False,
         "write_statistics": list(NUMBERS),  # bounds of filters are meaningless and long
@@ -419,16 +417,42 @@ _OF_TABLES = ("read_snapshot", "table_uri", "metadata_location")  # attributes o
 _WAY_OUT = "give the list of its live files, parquet_bloom.dataset(table).files"
 
 
+@shown_redacted
+@dataclass
+class ZoneBuildReport:
+    """The result of `build`.
+
+    Attributes
+    ----------
+    path : path of the index.
+    column : dotted name of the column.
+    files, fragments, zones, rows : numbers of what the index covers.
+    num_bytes : size of the index file.
+    filter_bytes : size of one filter.
+    failed : {path: error} for files that are not covered, and so are never pruned.
+    """
+
+    path: str
+    column: str
+    files: int = 0
+    fragments: int = 0
+    zones: int = 0
+    rows: int = 0
+    num_bytes: int = 0
+    filter_bytes: int = 0
+    failed: dict[str, ParquetBloomError] = field(default_factory=dict)
+
+
 def build(
-    paths: Any,
+    paths: str | os.PathLike[str] | Iterable[str | os.PathLike[str]],
     column: str,
     output: str | os.PathLike[str],
     *,
     rows_per_zone: int = 8192,
     fpp: float = 0.00057,
     container: str | None = None,
-    filesystem: Any = None,
-    storage_options: Mapping[str, Any] | None = None,
+    filesystem: object = None,
+    storage_options: Mapping[str, object] | None = None,
     threads: int | None = None,
     progress: Callable[[int, int], None] | None = None,
 ) -> ZoneBuildReport:
@@ -488,7 +512,7 @@ def build(
         if not completed.files:
             raise next(iter(report.failed.values()), ParquetBloomError("there are no files", path=target_path))
         manifest, zones = completed.manifest(column, filter_bytes), completed.zones
-        packed_zones = zone_packing.describe_zones(zones, rows_per_zone, zones_per_batch(filter_bytes))
+        packed_zones = describe_zones(zones, rows_per_zone, zones_per_batch(filter_bytes))
         metadata = FilterSizing(rows_per_zone, fpp).metadata | manifest.to_metadata(zones, packed_zones)
         reader = _SpilledFilters(scratch, completed.runs, filter_bytes)
         write_index(new, kind, zones, filter_bytes, reader.read, metadata)
@@ -571,13 +595,7 @@ class _CompletedFiles:
 
     @property
     def zones(self) -> NDArray[np.void]:
-        rows = np.array(self.fragment_rows, np.int64)
-        counts = -(-rows // self.rows_per_zone)
-        zones = np.empty(int(counts.sum()), ZONE)
-        zones["fragment_id"] = np.repeat(np.arange(len(rows)), counts)
-        within = np.arange(len(zones)) - np.repeat(np.cumsum(counts) - counts, counts)
-        zones["zone_start"] = within * self.rows_per_zone
-        zones["zone_length"] = np.minimum(self.rows_per_zone, np.repeat(rows, counts) - within * self.rows_per_zone)
+        zones = divide_rows(np.array(self.fragment_rows, np.int64), self.rows_per_zone)
         zones["has_null"] = np.concatenate([*self._has_null, np.empty(0, np.bool_)])
         return zones
 

@@ -7,7 +7,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable
 from functools import lru_cache
 from threading import Lock
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -90,7 +90,7 @@ _ANSWERS_AT_ONCE = 1 << 20  # of filters in memory, a byte each
 _MANY_HASHES = 500
 
 
-def lance_filter(values: Any, items: int = 8192, probability: float = 0.00057) -> bytes:
+def lance_filter(values: object, items: int = 8192, probability: float = 0.00057) -> bytes:
     """Build the filter of a zone of these values, bit for bit as Lance does.
 
     Parameters
@@ -347,7 +347,6 @@ class ZoneFilters:
         return mask
 
     def require_length(self, length: int) -> None:
-        """See `FilterPart.require_length`."""
         for part in self._parts:
             part.require_length(length)
 

@@ -15,7 +15,6 @@ depend on how a file stores them. BOOLEAN is not hashed.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -30,7 +29,7 @@ from ..hashing.column_type import ColumnType, Domain, Kind, from_arrow
 HASHING = "native"
 """Name of this way of hashing in indexes."""
 
-_NARROW: dict[tuple[int, bool], tuple[pa.DataType, np.dtype[Any]]] = {
+_NARROW: dict[tuple[int, bool], tuple[pa.DataType, np.dtype[np.integer]]] = {
     (8, True): (pa.int8(), np.dtype("<i1")),
     (16, True): (pa.int16(), np.dtype("<i2")),
     (8, False): (pa.uint8(), np.dtype("<u1")),
@@ -134,7 +133,7 @@ def _encode_decimals(storage: pa.Array, column_type: ColumnType) -> pa.Array:
     """Convert stored decimals to the binary values that are hashed."""
     length = column_type.length or 0
     if column_type.physical == "BYTE_ARRAY" or (length > 16 and (column_type.precision or 0) <= _DECIMAL128_DIGITS):
-        values: list[Any] = storage.to_pylist()
+        values: list[bytes | None] = storage.to_pylist()
         forms = [
             None if v is None else _encode_decimal(int.from_bytes(v, "big", signed=True), column_type) for v in values
         ]

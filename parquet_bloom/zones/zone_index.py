@@ -1,27 +1,32 @@
-"""An open zone index, which returns the zones that may contain a value."""
+"""Open a zone index from a file, a Lance dataset or a table, and find the zones that may contain a value."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
+from errno import EISDIR, ENOENT
 from types import TracebackType
-from typing import Any, NamedTuple, Self
+from typing import NamedTuple, Self
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from ..errors import ParquetBloomError
+from ..errors import BrokenZonesError, ParquetBloomError, StorageError, first_line
+from ..file.identity import require_unchanged
 from ..hashing.coerce import coerce
 from ..hashing.column_type import ColumnType
-from ..storage import Source
+from ..storage import Source, is_url, open_source, resolve_filesystem
 from ..storage.paths import name_of
-from . import zone_schema
+from . import arrow_container as arrow_file
+from . import lance_container as lance_index
+from . import parquet_container as parquet_file
+from . import zone_manifest
+from .arrow_container import OpenedContainer, open_table
 from .zone_filters import ZoneFilters, lance_num_bytes
-from .zone_hashes import hash_values
-from .zone_manifest import ZoneManifest
-from .zone_reports import ZonedFile, ZonedFragment
+from .zone_hashes import find_column_type, hash_values, to_arrow_type
+from .zone_manifest import ZonedFile, ZonedFragment, ZoneManifest
 
 _BYTES_PER_READ = 1 << 24  # bytes of filters
 
@@ -44,6 +49,20 @@ class FileZones(NamedTuple):
     zones: NDArray[np.intp]
 
 
+class KnownColumn(NamedTuple):
+    """The column of a zone index, as far as the source or the caller says it.
+
+    Attributes
+    ----------
+    name : dotted.
+    column_type, value_type : how its values are stored, and the same as an Arrow type.
+    """
+
+    name: str | None = None
+    column_type: ColumnType | None = None
+    value_type: pa.DataType | None = None
+
+
 class ZoneIndex:
     """A zone index. Use `parquet_bloom.zones.open`; close it, or use it as a context manager. Threads may share it.
 
@@ -63,35 +82,37 @@ class ZoneIndex:
     def __init__(
         self,
         path: str | None,
-        zones: NDArray[np.void],
-        filters: ZoneFilters,
-        sizes: zone_schema.FilterSizing,
+        container: OpenedContainer,
+        column: KnownColumn,
         *,
-        manifest: ZoneManifest | None = None,
-        column: str | None = None,
-        column_type: ColumnType | None = None,
-        value_type: pa.DataType | None = None,
         uncovered: Sequence[tuple[int, int]] = (),
-        closing: Iterable[Any] = (),
+        source: Source | None = None,
     ):
         self.path = path
-        self.zones = zones
-        self.items, self.probability = sizes.items, sizes.probability
-        self.column, self.column_type, self.value_type = column, column_type, value_type
+        self.zones = zone_manifest.read_zones(container.numbers, path)
+        self._sizes = zone_manifest.FilterSizing.from_metadata(container.metadata, path)
+        self.items, self.probability = self._sizes.items, self._sizes.probability
+        self._filters = ZoneFilters(container.parts)
+        self._manifest = ZoneManifest.from_metadata(container.metadata, self.zones, path)
+        self.column, self.column_type, self.value_type = column
         self.uncovered = list(uncovered)
-        self._filters, self._sizes, self._manifest = filters, sizes, manifest
-        self._closing = list(closing)
-        self._types = [column_type] if column_type is not None else []
-        if manifest is not None:
-            self.column = manifest.column
-            self._types = list(dict.fromkeys(file.column_type for file in manifest.files))
+        self._source = source
+        self._types = [] if self.column_type is None else [self.column_type]
+        if self._manifest is not None:
+            if column.name not in (None, self._manifest.column):
+                problem = f"the zones are those of column '{self._manifest.column}'"
+                raise ParquetBloomError(problem, path=path, column=column.name)
+            self._filters.require_length(self._manifest.filter_bytes)
+            self.column = self._manifest.column
+            self._types = list(dict.fromkeys(file.column_type for file in self._manifest.files))
             self.column_type = self._types[0] if self._types else None
+            self.value_type = None if self.column_type is None else to_arrow_type(self.column_type)
 
     def close(self) -> None:
         """Close the files; may be called again."""
-        for each in self._closing:
+        if self._source is not None:
             with suppress(OSError):
-                each.close()
+                self._source.close()
 
     def __enter__(self) -> Self:
         return self
@@ -111,13 +132,13 @@ class ZoneIndex:
     @property
     def distant(self) -> bool:
         """Return whether its filters are read from a file that is not local, so that each result needs a request."""
-        return any(isinstance(each, Source) and each.path is None for each in self._closing)
+        return self._source is not None and self._source.path is None
 
     # ------------------------------------------------------------------------------------------------------- as a whole
 
     def to_table(self) -> pa.Table:
         """Return all zones in Lance's schema: fragment_id, zone_start, zone_length, has_null, bloom_filter_data."""
-        return zone_schema.to_table(self.zones, self._filters.read(0, len(self)), self.metadata)
+        return zone_manifest.to_table(self.zones, self._filters.read(0, len(self)), self.metadata)
 
     @property
     def metadata(self) -> dict[bytes, bytes]:
@@ -139,7 +160,7 @@ class ZoneIndex:
 
     # ------------------------------------------------------------------------------------------- queries as in Lance
 
-    def equals(self, value: Any) -> pa.Table:
+    def equals(self, value: object) -> pa.Table:
         """Return the zones that may have rows whose value equals `value`: fragment_id, zone_start, zone_length.
 
         None means nulls. All zones are returned if they cannot be pruned: for NaN, for a value that cannot be compared
@@ -147,7 +168,7 @@ class ZoneIndex:
         """
         return self.is_in([value])
 
-    def is_in(self, values: Iterable[Any]) -> pa.Table:
+    def is_in(self, values: Iterable[object]) -> pa.Table:
         """Return the zones that may have rows whose value is one of `values`; see `equals`."""
         requested = list(values)
         nulls = any(value is None or (isinstance(value, pa.Scalar) and not value.is_valid) for value in requested)
@@ -165,7 +186,7 @@ class ZoneIndex:
         """Return the zones that may have nulls; see `equals`."""
         return self._make_result(self.zones["has_null"])
 
-    def _hash_values(self, values: list[Any]) -> NDArray[np.uint64] | None:
+    def _hash_values(self, values: list[object]) -> NDArray[np.uint64] | None:
         """Return all hashes that the values may have in a file; None if they cannot be determined."""
         if not self._types:
             return None
@@ -178,12 +199,12 @@ class ZoneIndex:
         return np.unique(np.concatenate(hashes))
 
     def _make_result(self, mask: NDArray[np.bool_]) -> pa.Table:
-        table = zone_schema.to_answer(self.zones[mask])
+        table = zone_manifest.to_answer(self.zones[mask])
         if not self.uncovered:
             return table
-        uncovered = np.zeros(len(self.uncovered), zone_schema.ZONE)
+        uncovered = np.zeros(len(self.uncovered), zone_manifest.ZONE)
         uncovered["fragment_id"], uncovered["zone_length"] = np.array(self.uncovered, np.uint64).T
-        return pa.concat_tables([table, zone_schema.to_answer(uncovered)])
+        return pa.concat_tables([table, zone_manifest.to_answer(uncovered)])
 
     # -------------------------------------------------------------------------------------------- over Parquet files
 
@@ -247,3 +268,109 @@ class ZoneIndex:
             The filters cannot be read, or changed after they were written.
         """
         return self._filters.check(np.asarray(zones, np.intp), np.ascontiguousarray(hashes, np.uint64))
+
+
+_LANCE_MAGIC = b"LANC"
+_STREAM = b"\xff\xff\xff\xff"
+
+
+def open(
+    source: object,
+    filesystem: object = None,
+    *,
+    column: str | None = None,
+    name: str | None = None,
+    value_type: pa.DataType | None = None,
+    storage_options: Mapping[str, object] | None = None,
+) -> ZoneIndex:
+    """Open a zone index.
+
+    Parameters
+    ----------
+    source : a file that `build` wrote, or one in Lance's schema, Parquet or Arrow (by its content); the folder of a
+        Lance dataset; an index file of one, `_indices/<uuid>/bloomfilter.lance`; a pyarrow Table or RecordBatchReader.
+        Lance's containers need the extra 'lance'.
+    filesystem, storage_options : as in `prune`; a Lance dataset is given by path or URL, and takes `storage_options`.
+    column, name : column or name of the Bloom filter index of a Lance dataset that has several.
+    value_type : Arrow type of the column, for a source that does not contain it.
+
+    Raises
+    ------
+    BrokenZonesError
+        The source is not a zone index, or is inconsistent.
+    ParquetBloomError
+        There is no such index, or more than one, or pylance is not installed.
+    StorageError
+        The source cannot be read.
+    """
+    given = KnownColumn(column, None if value_type is None else find_column_type(value_type), value_type)
+    if isinstance(source, pa.RecordBatchReader):
+        try:
+            source = source.read_all()
+        except pa.ArrowException as error:
+            raise BrokenZonesError(f"it cannot be read: {first_line(error)}") from error
+    if isinstance(source, pa.Table):
+        return ZoneIndex(None, open_table(source, None), given)
+    if not isinstance(source, str | os.PathLike):
+        raise ParquetBloomError(f"a zone index is a path or a pyarrow Table, got {type(source).__name__}")
+    filesystem = resolve_filesystem(filesystem, storage_options)
+    try:
+        opened_source = open_source(source, filesystem)
+    except StorageError as error:
+        if filesystem is not None and storage_options is None:
+            raise
+        if error.errno != EISDIR and not (error.errno == ENOENT and is_url(os.fspath(source))):
+            raise
+        lance = lance_index.open_dataset(os.fspath(source), column, name, storage_options)
+        found = KnownColumn(lance.column, find_column_type(lance.value_type), lance.value_type)
+        return ZoneIndex(os.fspath(source), lance.container, found, uncovered=lance.uncovered)
+    return _open_file(opened_source, given, storage_options)
+
+
+def _open_file(source: Source, column: KnownColumn, storage_options: Mapping[str, object] | None) -> ZoneIndex:
+    try:
+        if source.size < 16:
+            raise BrokenZonesError("it is neither Parquet nor Arrow nor Lance", path=source.name)
+        end = source.read_at(source.size - 8, 8)
+        # The end of a remote file is cached; its beginning would need one more request.
+        head = (
+            b""
+            if source.path is None and end.endswith((parquet_file.MAGIC, arrow_file.MAGIC))
+            else source.read_at(0, 8)
+        )
+        if (head or end[-4:]).startswith(parquet_file.MAGIC):
+            container = _read_parquet(source)
+        elif head.startswith(arrow_file.MAGIC) or (not head and end.endswith(arrow_file.MAGIC)):
+            container = arrow_file.read_arrow(source)
+        elif head.startswith(_STREAM):
+            container = _read_stream(source)
+        elif source.read_at(source.size - 4, 4) == _LANCE_MAGIC:
+            table = lance_index.read_file(source.path or source.name, storage_options)
+            container = open_table(table, source.name)
+        else:
+            raise BrokenZonesError("it is neither Parquet nor Arrow nor Lance", path=source.name)
+        require_unchanged(source)
+        return ZoneIndex(source.name, container, column, source=source)
+    except BaseException:
+        source.close()
+        raise
+
+
+def _read_parquet(source: Source) -> OpenedContainer:
+    try:
+        return parquet_file.read_parquet(source)
+    except (BrokenZonesError, StorageError):
+        raise
+    except ParquetBloomError as error:
+        location = "" if error.column is None else f"column '{error.column}': "
+        raise BrokenZonesError(f"it cannot be read as Parquet: {location}{error.problem}", path=source.name) from error
+
+
+def _read_stream(source: Source) -> OpenedContainer:
+    try:
+        with source.arrow_file() as opened, pa.ipc.open_stream(opened) as reader:
+            table = reader.read_all()
+    except (pa.ArrowException, OSError, MemoryError) as error:
+        problem = f"it cannot be read as Arrow: {first_line(error)}"
+        raise BrokenZonesError(problem, path=source.name) from error
+    return open_table(table, source.name)

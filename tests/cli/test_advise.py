@@ -11,6 +11,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from support.report_pages import drawn_paths
 
 import parquet_bloom
 
@@ -75,6 +76,16 @@ def advised(run: Callable[..., Any], *arguments: Any) -> tuple[dict[str, Any], d
     assert (done.code, done.err) == (0, "")
     document = json.loads(done.out)
     return document, {row["column"]: (row["verdict"], row["reason"]) for row in document["columns"]}
+
+
+def test_a_page_is_written(run: Callable[..., Any], plain_ids: Path, tmp_path: Path) -> None:
+    printed = run("advise", plain_ids)
+    done = run("advise", plain_ids, "--html", tmp_path / "page.html")
+    assert (done.code, done.out, done.err) == (printed.code, printed.out, printed.err)
+    assert "id: maybe" in drawn_paths((tmp_path / "page.html").read_text("utf-8"))
+    refused = run("advise", plain_ids, "--html", plain_ids / "page.html")
+    assert (refused.code, refused.out) == (2, "")
+    assert "the output lies in" in refused.err
 
 
 def check_sampled(run: Callable[..., Any], lake: Path) -> None:

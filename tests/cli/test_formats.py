@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from parquet_bloom.cli.output.row_formats import Column, CsvRows, JsonRows, NdjsonRows, PrintedRows, lay_out, to_json
+from parquet_bloom.cli.output.row_formats import Column, CsvRows, JsonRows, PrintedRows, lay_out, to_json
 from parquet_bloom.errors import printable
 
 COLUMNS = (
@@ -42,43 +42,38 @@ def test_json_is_valid_and_exact(value):
     assert json.loads(text) == {"key": expected, "list": [expected]}
 
 
-@given(st.lists(VALUES.map(lambda value: row(name=value, text=value)), max_size=4))
-def test_documents_are_valid(rows):
+def written(kind: Any, rows: list[dict[str, Any]], facts: dict[str, Any] | None = None, **options: Any) -> str:
+    """What a writer of some kind makes of rows."""
     pieces: list[str] = []
-    created = JsonRows(COLUMNS, pieces.append, "test", "things")
-    created.facts["number"] = math.inf
+    created = kind(COLUMNS, pieces.append, **options)
+    created.facts |= facts or {}
     created.begin()
     for each in rows:
         created.add(each)
     created.end()
-    document = json.loads("".join(pieces))
+    return "".join(pieces)
+
+
+@given(st.lists(VALUES.map(lambda value: row(name=value, text=value)), max_size=4))
+def test_documents_are_valid(rows):
+    document = json.loads(written(JsonRows, rows, {"number": math.inf}, document=("test", "things")))
     assert list(document) == ["schema_version", "command", "things", "number"]
     assert (len(document["things"]), document["number"]) == (len(rows), None)
 
 
-@given(st.lists(TEXTS.map(lambda text: row(name=text)), min_size=1, max_size=4))
-def test_csv_gives_back_what_it_took(rows):
-    pieces: list[str] = []
-    created = CsvRows(COLUMNS, pieces.append, escape=False)
-    created.begin()
-    for each in rows:
-        created.add(each)
-    read = list(csv.DictReader(io.StringIO("".join(pieces), newline="")))
+@given(st.lists(TEXTS.map(lambda text: row(name=text)), min_size=1, max_size=4), st.booleans())
+def test_csv_gives_back_what_it_took(rows, of_lake):
+    read = list(csv.DictReader(io.StringIO(written(CsvRows, rows, of_lake=of_lake), newline="")))
     assert [each["name"] for each in read] == [each["name"] for each in rows]
 
 
 def test_csv_cells():
-    pieces: list[str] = []
-    created = CsvRows(COLUMNS, pieces.append, escape=True)
-    created.begin()
-    created.add(row(name=True, number=0.1 + 0.2, usual=None, text=["a", "b\x1b"]))
-    assert "".join(pieces) == "name,number,usual,text\ntrue,0.30000000000000004,,a; b\\x1b\n"
+    cells = row(name=True, number=0.1 + 0.2, usual=None, text=["a", "b\x1b"])
+    assert written(CsvRows, [cells], escape=True) == "name,number,usual,text\ntrue,0.30000000000000004,,a; b\\x1b\n"
 
 
 def test_ndjson_keeps_only_its_columns():
-    pieces: list[str] = []
-    NdjsonRows(COLUMNS, pieces.append).add(row() | {"other": 1})
-    assert pieces == ['{"name": "a", "number": 1, "usual": null, "text": "t"}\n']
+    assert written(JsonRows, [row() | {"other": 1}]) == '{"name": "a", "number": 1, "usual": null, "text": "t"}\n'
 
 
 @given(TEXTS)
@@ -146,7 +141,7 @@ def test_colors_do_not_shift_columns():
 
 def test_a_table_is_written_at_the_end():
     pieces: list[str] = []
-    created = PrintedRows(COLUMNS, pieces.append, None, False)
+    created = PrintedRows(COLUMNS, pieces.append)
     created.begin()
     created.add(row())
     assert pieces == []

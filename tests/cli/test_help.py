@@ -9,7 +9,7 @@ import click
 import pytest
 
 from parquet_bloom import cli
-from parquet_bloom.cli.options.shared_options import wrap_command
+from parquet_bloom.cli.command import wrap_command
 
 
 def find_commands(group: click.Group = cli.tool, before: str = "") -> Iterator[str]:

@@ -50,7 +50,7 @@ def test_results_and_their_order_are_those_of_one_by_one(jobs, many, run, monkey
 STOPPED = """
 import os, signal, sys, threading, time
 from parquet_bloom import cli
-from parquet_bloom.file.write import embed_filters
+from parquet_bloom.file import embed_filters
 written, begun = embed_filters.write_filter, []
 def stop(new, *rest):  # when several files are in the middle
     written(new, *rest)

@@ -66,7 +66,7 @@ def test_a_cache_of_footers_serves_planning_and_reading(run: Callable[..., Any],
     sizes = {f"lake/{number}.parquet": len(s3.get(f"lake/{number}.parquet")) for number in range(3)}
     keys = tmp_path / "keys.txt"
     keys.write_text(f"{values[0][7]}\n{values[2][8]}\n")
-    for what in (["--where", f"id IN ({values[0][7]}, {values[2][8]})"], ["--ids-from", keys, "--id-column", "id"]):
+    for what in (["--where", f"id IN ({values[0][7]}, {values[2][8]})"], ["--keys", keys, "--key-column", "id"]):
         s3.clear_log()
         arguments = ["--cache", tmp_path / what[0], "--columns", "rare", "--format", "csv", *options(s3)]
         done = run("find", s3.url("lake/"), *what, *arguments)

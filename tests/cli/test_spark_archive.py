@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-SMALL = [part for name in ("numpy", "pyarrow", "obstore", "sqlglot", "rich") for part in ("--without", name)]
+SMALL = [part for name in ("numpy", "pyarrow", "obstore", "rich") for part in ("--without", name)]
 
 
 def test_settings_are_printed_to_be_copied(tmp_path: Path, run: Any) -> None:
@@ -75,8 +75,8 @@ def test_json(tmp_path: Path, run: Any, monkeypatch: pytest.MonkeyPatch) -> None
         (["-o", "env.tar", "--without", "nump"], "'nump' is to be left out, but no packed distribution needs it"),
         (
             ["-o", "env.tar", "--extra", "s4"],
-            "there is no extra 's4'; there are: bench, delta, docs, fuzz, iceberg, lance, lint, objects, orc, s3, "
-            "serve, spark, test",
+            "there is no extra 's4'; there are: bench, delta, dialects, docs, fuzz, iceberg, lance, lint, objects, "
+            "orc, s3, serve, spark, test",
         ),
     ],
 )

@@ -60,7 +60,7 @@ def test_the_locale_does_not_matter(tmp_path, spawn, monkeypatch):
 STOPPED = """
 import os, signal, sys
 from parquet_bloom import cli
-from parquet_bloom.file.write import embed_filters
+from parquet_bloom.file import embed_filters
 written = embed_filters.write_filter
 def stop(new, *rest):  # in the middle of the second file
     written(new, *rest)

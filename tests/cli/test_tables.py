@@ -206,7 +206,7 @@ def test_deleted_rows_are_not_shown_in_any_way(run, delta, tmp_path):
         assert (done.code, len(rows_of(done))) == (0 if rows else 1, rows)
     (tmp_path / "keys.txt").write_text("100\n300\n")
     for target in ([], ["-o", "found.csv"], ["-o", "found.parquet"]):
-        done = run("find", "lake", "--ids-from", "keys.txt", "--id-column", "user", "--where", "by = 'spark'", *target)
+        done = run("find", "lake", "--keys", "keys.txt", "--key-column", "user", "--where", "by = 'spark'", *target)
         assert done.code == 0
         assert "1 row" in done.err
     assert pq.read_table("found.parquet", columns=["user"]).to_pydict() == {"user": [300]}
@@ -366,7 +366,7 @@ REFUSED = [
     ("embed lake --column by --commit", r"column 'by': "),
     ("embed lake --column user --commit --set-property", r"--set-property is for Iceberg"),
     ("embed lake --column user --commit --where 'user = 1'", r"'user' is not one"),
-    ("embed lake --column user --commit --where 'by =='", r"by ==: not understood"),
+    ("embed lake --column user --commit --where 'by =='", r"by ==: a column or literal is missing at the end"),
     ("find lake --where user=1 --snapshot 3", r"--snapshot is for Iceberg tables.* chosen by --version"),
     ("find lake --where user=1 --ref main", r"--ref is for Iceberg tables"),
     ("find lake --where user=1 --version 1 --as-of 2026-01-01", r"--version and --as-of exclude each other"),
@@ -392,7 +392,7 @@ REFUSED = [
     ("find --where user=1", r"missing argument 'PATH...'"),
     ("find lake --where id=1", r"column 'id': the table has no such column"),
     ("find lake --where user=1 --columns tag", r"column 'tag': the table has no such column"),
-    ("find lake --ids-from broken.parquet --id-column id", r"."),
+    ("find lake --keys broken.parquet --key-column id", r"."),
     ("prune --index nothing.index --where user=1 --version 3", r"--version is for .* table, and no PATH names one"),
     ("show lake --column id", r"column 'id': no such column in any of 4 files"),
     ("advise lake --column id", r"column 'id': no such column"),
@@ -550,7 +550,7 @@ def complete(words: list[str], begun: str) -> list[str]:
 def test_columns_of_a_table_are_completed_by_its_names(delta):
     assert complete(["show", "lake", "--column"], "") == ["by", "user", "label"]
     assert complete(["embed", "lake", "--commit", "--column"], "la") == ["label"]
-    assert complete(["find", "lake", "--id-column"], "u") == ["user"]
+    assert complete(["find", "lake", "--key-column"], "u") == ["user"]
     (delta / "_delta_log" / f"{0:020}.json").write_text("{")
     assert complete(["show", "lake", "--column"], "") == []
 

@@ -16,7 +16,7 @@ from support.processes import churn
 from parquet_bloom.errors import IndexInUseError
 from parquet_bloom.lake.lake_index import LakeIndex
 
-pytestmark = pytest.mark.slow
+pytestmark = pytest.mark.long
 
 FILES, ROWS = 40, 50
 WRITER = """

@@ -19,7 +19,7 @@ import parquet_bloom
 import parquet_bloom.spark
 from parquet_bloom.storage.local.local_rewrite import leftovers
 
-pytestmark = [pytest.mark.spark, pytest.mark.slow]
+pytestmark = [pytest.mark.spark, pytest.mark.long]
 
 # What Spark says of a file that is another one than the one that it listed: all of it loud, none of it a wrong answer.
 LOUD = (

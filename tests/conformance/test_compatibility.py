@@ -71,12 +71,12 @@ def without_one_bit(written):
 
 
 def pairs():
-    """Writers and readers; those with Spark take longest, so that most of them are for `-m slow`."""
+    """Writers and readers; those with Spark take longest, so that most of them are for `-m long`."""
     for writer in ("pyarrow", "duckdb", "datafusion", "spark"):
         for names in (("duckdb", "datafusion"), ("spark",)):
             marks = [pytest.mark.spark] if "spark" in (writer, *names) else []
             if names == ("spark",) and writer != "spark":
-                marks.append(pytest.mark.slow)
+                marks.append(pytest.mark.long)
             yield pytest.param(writer, names, marks=marks, id=f"{writer}-{'-'.join(names)}")
 
 

@@ -60,7 +60,7 @@ def test_the_good_file_is_pruned_to_one_row_group(tmp_path):
         assert parquet_bloom.prune(path, f"key = {key}").selected == {str(path): [row_group]}
 
 
-@pytest.mark.smoke
+@pytest.mark.default
 @pytest.mark.parametrize("name", NAMES)
 def test_no_row_is_lost(name, broken):
     case = broken[name]

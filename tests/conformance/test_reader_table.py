@@ -58,7 +58,7 @@ def hold_against_ours(table: dict[str, dict[str, str]], expected: set[str], may_
 
 
 @pytest.mark.parametrize(
-    "engine", ["duckdb", "datafusion", "clickhouse", pytest.param("spark", marks=[pytest.mark.spark, pytest.mark.slow])]
+    "engine", ["duckdb", "datafusion", "clickhouse", pytest.param("spark", marks=[pytest.mark.spark, pytest.mark.long])]
 )
 def test_peers(engine, stacks, keys, tmp_path, request):
     needs = {"clickhouse": "clickhouse_server", "spark": "spark"}

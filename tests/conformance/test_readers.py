@@ -60,7 +60,7 @@ def test_needles_are_found_and_vanish_with_the_bits(engine, haystacks, ask_all):
     assert ask_both(engine, haystack, columns, ask_all) == peers.CONSULTED[engine] & set(columns)
 
 
-@pytest.mark.smoke
+@pytest.mark.default
 @pytest.mark.parametrize("engine", ENGINES)
 @pytest.mark.parametrize(
     "writer", [pytest.param(name, marks=pytest.mark.spark if name == "spark" else ()) for name in peers.FILES]

@@ -20,7 +20,7 @@ from support.writers import changing_tables as tables
 from table_embedder import open_table
 
 import parquet_bloom
-from parquet_bloom.file.write.sweep_files import sweep
+from parquet_bloom.file.file_rewrite import sweep
 from parquet_bloom.tables.embed.embed_table import embed_table
 
 pytestmark = pytest.mark.crash
@@ -146,7 +146,7 @@ def kill(stage: TableStage, some: list[tuple[int, int]]) -> int:
     return done
 
 
-@pytest.mark.smoke
+@pytest.mark.default
 def test_killed_about_the_commit(stage: TableStage) -> None:
     calls = undisturbed(stage).calls
     last = len(calls)
@@ -154,7 +154,7 @@ def test_killed_about_the_commit(stage: TableStage) -> None:
     assert 0 < kill(stage, some) < len(some)
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_killed_at_each_call(stage: TableStage, capsys: pytest.CaptureFixture[str]) -> None:
     some = moments(undisturbed(stage).calls)
     done = kill(stage, some)
@@ -204,13 +204,13 @@ def fail(stage: TableStage, numbers: Iterable[int]) -> Counter[str]:
     return ends
 
 
-@pytest.mark.smoke
+@pytest.mark.default
 def test_a_call_fails_about_the_commit(stage: TableStage) -> None:
     last = len(undisturbed(stage).calls)
     assert fail(stage, (last // 3, last - 2, last - 1))
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_each_call_fails(stage: TableStage, capsys: pytest.CaptureFixture[str]) -> None:
     ends = fail(stage, range(1, len(undisturbed(stage).calls) + 1))
     assert ends["failed"]
@@ -218,7 +218,7 @@ def test_each_call_fails(stage: TableStage, capsys: pytest.CaptureFixture[str]) 
         print(f"\nembed_table {stage.kind}: {dict(ends)}")
 
 
-@pytest.mark.parametrize("times", [pytest.param(12), pytest.param(150, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("times", [pytest.param(12), pytest.param(150, marks=pytest.mark.long)])
 def test_killed_at_any_moment(stage: TableStage, times: int) -> None:
     chance = random.Random(times)
     arguments = [sys.executable, "-c", PROGRAM, stage.kind, str(stage.folder), str(Path(__file__).parent)]

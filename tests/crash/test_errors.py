@@ -72,7 +72,7 @@ def failing(staged, kind, numbers):
     return done, failed
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("name", SCENARIOS)
 def test_each_call_fails(name, kind, stage, capsys):

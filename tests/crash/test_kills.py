@@ -23,7 +23,7 @@ def killed(stage, some):
     return done
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.parametrize("name", SCENARIOS)
 def test_killed_at_each_call(name, stage, capsys):
     staged = stage(name)
@@ -34,7 +34,7 @@ def test_killed_at_each_call(name, stage, capsys):
         print(f"\n{name}: {len(some)} kills, the old state {len(some) - done} times, the new one {done} times")
 
 
-@pytest.mark.smoke
+@pytest.mark.default
 @pytest.mark.parametrize("name", ["embed", "embed without exchange", "drop", "zones over another", "index compact"])
 def test_killed_about_the_moment_of_change(name, stage):
     """A slice of the above: the calls that change names, and the calls right before and after them."""

@@ -170,7 +170,7 @@ def test_killed_at_any_moment(lake_and_index: tuple[Path, str]) -> None:
     assert kill(*lake_and_index, times=12, seed=1) > 0
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_killed_hundreds_of_times(lake_and_index: tuple[Path, str]) -> None:
     lake, path = lake_and_index
     kill(lake, path, times=150, seed=2)

@@ -11,7 +11,7 @@ import pyarrow.parquet as pq
 import pytest
 from faulty import AFTER, ASK, BEFORE, KILL, Rule
 from scenarios import LEFTOVER, table
-from support import tiers
+from support.scale import sampled
 
 import parquet_bloom
 from parquet_bloom.cli import main
@@ -110,7 +110,7 @@ def moments_of(staged, replaces):
 WAYS = ["replaces", "appends", "overwrites", "truncates", "removes", "held"]
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.parametrize("way", WAYS)
 @pytest.mark.parametrize("name", ["embed", "drop"])
 def test_at_each_call(name, way, stage):
@@ -125,7 +125,7 @@ def test_at_each_call(name, way, stage):
 WAITING = ["appends", "overwrites", "truncates"]
 
 
-@pytest.mark.parametrize("way", [way for way in WAYS if way not in WAITING] + list(tiers.some(WAITING, 9)))
+@pytest.mark.parametrize("way", [way for way in WAYS if way not in WAITING] + sampled(WAITING, 9))
 def test_about_the_exchange(way, stage):
     staged = stage("embed")
     at, _ = moments_of(staged, "exchange")
@@ -136,7 +136,7 @@ def test_about_the_exchange(way, stage):
     disturbed(staged, way, [(at + 1, BEFORE)])
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.parametrize("way", ["replaces", "appends", "overwrites", "truncates"])
 def test_where_names_cannot_be_exchanged(way, stage):
     """All is noticed but what comes between the last look at the file and its replacement."""

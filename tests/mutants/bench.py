@@ -16,6 +16,10 @@ from typing import NamedTuple
 
 from catalogue import Fault
 
+TIERS = {
+    "default": ("-m", "not ci and not long"),
+    "ci": ("-m", "not long", "--hypothesis-profile", "ci"),
+}  # as tools/test.sh runs them
 TEST_SECONDS = 300  # a test that a fault lets hang has noticed it
 _END_SECONDS = 10
 
@@ -68,7 +72,7 @@ class Bench:
 
     def test(self, tests: Sequence[str], tier: str, *more: str) -> Ended:
         """Run those of some tests that a tier has, as it runs them."""
-        options = ["-q", "-p", "no:cacheprovider", "--tier", tier, "-o", f"timeout={TEST_SECONDS}", *more]
+        options = ["-q", "-p", "no:cacheprovider", *TIERS[tier], "-o", f"timeout={TEST_SECONDS}", *more]
         return self._run(["-m", "pytest", *options, *tests])
 
     @contextmanager

@@ -22,7 +22,7 @@ from parquet_bloom.file import probe_file as probe_module
 from parquet_bloom.file.probe_file import probe, probe_hashes
 from parquet_bloom.hashing import coerce as coerce_module
 
-pytestmark = pytest.mark.smoke
+pytestmark = pytest.mark.default
 
 SYSTEMS = ["local", "immutable", "subtree", "fsspec memory", "fsspec counted"]
 

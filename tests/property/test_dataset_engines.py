@@ -10,15 +10,15 @@ from pathlib import Path
 import pytest
 from support.random_cases.dataset_engines import ENGINES, Tally, hunt
 from support.random_cases.hunting import seeds
-from support.tiers import by_tier
+from support.scale import scaled
 
 
-@pytest.mark.smoke
+@pytest.mark.default
 @pytest.mark.parametrize("engine", ENGINES)
 def test_engines_find_the_same_rows(engine: str, tmp_path: Path) -> None:
     total = Tally()
-    for seed in seeds(by_tier(2, 6, 40)):
-        total.add(hunt(seed, engine, tmp_path, by_tier(10, 20, 40)))
+    for seed in seeds(scaled(2)):
+        total.add(hunt(seed, engine, tmp_path, 20))
     print(engine, total)
     assert not total.wrong, total.wrong[0]
     assert total.read < total.groups  # else nothing was shown

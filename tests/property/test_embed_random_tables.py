@@ -11,7 +11,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 from support.random_cases.hunting import seeds
-from support.tiers import by_tier
+from support.scale import scaled
 
 import parquet_bloom
 from parquet_bloom.errors import ParquetBloomError, PredicateError, UnsupportedTypeError
@@ -114,7 +114,7 @@ def hunt_iceberg(seed: int, folder: Path, tally: Counter[str]) -> None:
 @pytest.mark.parametrize("kind", ["delta", "iceberg"])
 def test_random_tables_keep_their_rows(kind: str, tmp_path: Path) -> None:
     tally: Counter[str] = Counter()
-    for seed in seeds(by_tier(3, 20, 300)):
+    for seed in seeds(scaled(3)):
         folder = tmp_path / str(seed)
         (hunt_delta if kind == "delta" else hunt_iceberg)(seed, folder, tally)
         shutil.rmtree(folder)

@@ -14,7 +14,7 @@ from support.oracle.oracle import SALT, OracleFilter
 from parquet_bloom import SplitBlockBloomFilter
 from parquet_bloom.core.bloom import sizing
 
-pytestmark = pytest.mark.smoke
+pytestmark = pytest.mark.default
 
 HASHES = st.lists(st.integers(0, 2**64 - 1), max_size=300)
 

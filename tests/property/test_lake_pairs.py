@@ -73,7 +73,7 @@ def test_every_pair_is_found(tmp_path: Path, layout: str) -> None:
     assert look_up_pairs(tmp_path, 600, count, seed) == 600 * count
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.timeout(7200)
 def test_very_many_pairs(tmp_path: Path) -> None:
     count, seed = 1000, 2

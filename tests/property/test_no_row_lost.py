@@ -28,7 +28,7 @@ import parquet_bloom
 from parquet_bloom.errors import PredicateError
 from parquet_bloom.predicate import And, Node, Or, parse, tree
 
-pytestmark = pytest.mark.smoke
+pytestmark = pytest.mark.default
 
 TABLES = 24  # of the default suite
 

@@ -5,8 +5,7 @@ from support.one_by_one import read_local_files_one_by_one
 
 from parquet_bloom.file.pages import page_lookup
 from parquet_bloom.file.pages.row_group_batch import RowGroupBatch
-from parquet_bloom.scan import row_reader
-from parquet_bloom.scan.scan_options import Limits
+from parquet_bloom.scan.scan_options import LIMITS
 
 FIRST_SEED = 1_000_000  # others than that test's
 TABLES = 10
@@ -15,7 +14,7 @@ TABLES = 10
 def test_no_row_is_lost_by_pages(tmp_path, monkeypatch):
     """By rows taken out of pages wherever that can be."""
     read_local_files_one_by_one(monkeypatch)
-    monkeypatch.setattr(row_reader, "LIMITS", Limits(few_of=1))
+    monkeypatch.setitem(vars(LIMITS), "few_of", 1)
     monkeypatch.setattr(page_lookup, "SMALL_BYTES", 0)
     monkeypatch.setattr(page_lookup, "WORTHWHILE", 10.0)
     decoded = []

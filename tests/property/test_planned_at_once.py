@@ -27,7 +27,7 @@ from parquet_bloom.scan.plan import file_level as plan_files
 from parquet_bloom.scan.plan import file_level as planned_files
 from parquet_bloom.scan.plan import statistics_level
 
-pytestmark = pytest.mark.smoke
+pytestmark = pytest.mark.default
 
 LAKES = 12  # of the default suite
 FILES = 8

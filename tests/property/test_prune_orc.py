@@ -126,6 +126,6 @@ def test_no_row_is_lost(tmp_path, monkeypatch, slower):
     run(tmp_path, Tally(), range(slower % 7 * TABLES, (slower % 7 + 1) * TABLES))
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_no_row_is_lost_for_longer(tmp_path):
     run(tmp_path, Tally(), (1_000_000 + seed for seed in seeds(300)))

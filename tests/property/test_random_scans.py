@@ -7,14 +7,14 @@ from pathlib import Path
 import pytest
 from support.random_cases.hunting import seeds
 from support.random_cases.scan_hunt import ScanTally, hunt
-from support.tiers import by_tier
+from support.scale import scaled
 
 
-@pytest.mark.smoke
+@pytest.mark.default
 def test_random_scans(tmp_path: Path) -> None:
     total = ScanTally()
-    for seed in seeds(by_tier(3, 20, 200)):
-        total.add(hunt(seed, tmp_path, by_tier(10, 15, 15)))
+    for seed in seeds(scaled(3)):
+        total.add(hunt(seed, tmp_path, 15))
     print(total)
     assert not total.wrong, total.wrong[0]
     assert total.matched > total.scans / 4  # else nothing was shown

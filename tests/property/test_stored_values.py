@@ -11,8 +11,8 @@ import pyarrow.parquet as pq
 import pytest
 from support.random_cases.hunting import seeds
 from support.random_cases.random_chunks import draw_table
+from support.scale import scaled
 from support.stored_values import decoded, hash_all, open_readers, stored
-from support.tiers import by_tier
 from support.writers import random_files
 
 WRITERS = {
@@ -27,7 +27,7 @@ LEAST_STORED = 0.5  # share of the chunks; some codecs, encodings and types are 
 @pytest.mark.parametrize("writer", WRITERS)
 def test_pages_give_what_pyarrow_decodes(tmp_path: Path, writer: str) -> None:
     tally: Counter[str] = Counter()
-    for seed in seeds(by_tier(12, 40, 1500)):
+    for seed in seeds(scaled(12)):
         rng = random.Random(f"{writer} {seed}")
         rows = rng.choice([1, 60, 700, 2500, 8000])
         table = draw_table(rng, random_files.KINDS[writer], rows)
@@ -63,7 +63,7 @@ def _damage(rng: random.Random, data: bytes, start: int, end: int) -> bytes:
 def test_damage_ends_as_it_does_in_pyarrow(tmp_path: Path) -> None:
     """With the same error, or with the same values: a filter never has fewer because pages were read in another way."""
     path, tally = tmp_path / "damaged.parquet", Counter[str]()
-    for seed in seeds(by_tier(15, 60, 2000)):
+    for seed in seeds(scaled(15)):
         rng = random.Random(f"damage {seed}")
         rows = rng.choice([5, 60, 700])
         table = draw_table(rng, random_files.KINDS["pyarrow"], rows)

@@ -4,10 +4,9 @@ from pathlib import Path
 
 import pytest
 from support.random_cases.hunting import seeds
-from support.tiers import by_tier
+from support.scale import scaled
 
-from parquet_bloom.scan import row_reader
-from parquet_bloom.scan.scan_options import Limits
+from parquet_bloom.scan.scan_options import LIMITS
 
 pytest.importorskip("deltalake")
 pytest.importorskip("pyiceberg")
@@ -18,8 +17,8 @@ from support.random_cases.table_hunt import hunt
 @pytest.mark.parametrize("kind", ["delta", "iceberg"])
 def test_rows_of_random_tables(kind: str, together: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     if together:  # files are small: otherwise most have too many matching rows to be read in batches
-        monkeypatch.setattr(row_reader, "LIMITS", Limits(few_of=1))
-    tally = hunt(kind, seeds(by_tier(2, 15, 200)), tmp_path, 20)
+        monkeypatch.setitem(vars(LIMITS), "few_of", 1)
+    tally = hunt(kind, seeds(scaled(2)), tmp_path, 20)
     assert not tally.wrong
     assert not any(outcome.endswith("differs") for outcome in tally.readers), tally
     assert tally.queries > 20

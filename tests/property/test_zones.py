@@ -26,9 +26,8 @@ from parquet_bloom.errors import ParquetBloomError, PredicateError, UnknownColum
 from parquet_bloom.file.pages import page_lookup
 from parquet_bloom.predicate import tree
 from parquet_bloom.predicate.tree import And, Equal, In, IsNotNull, IsNull, Node, Or
-from parquet_bloom.scan import row_reader
 from parquet_bloom.scan.scan import find_row_ranges
-from parquet_bloom.scan.scan_options import Limits
+from parquet_bloom.scan.scan_options import LIMITS
 
 LAKES, MORE_LAKES = 4, 60
 PREDICATES = 12
@@ -201,7 +200,7 @@ def by_pages(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch, tm
     if request.param == "pages":
         monkeypatch.setattr(page_lookup, "SMALL_BYTES", 0)
         monkeypatch.setattr(page_lookup, "WORTHWHILE", 10.0)
-        monkeypatch.setattr(row_reader, "LIMITS", Limits(few_of=1))
+        monkeypatch.setitem(vars(LIMITS), "few_of", 1)
 
 
 def hunt_all(first: int, count: int, folder: Path, request: pytest.FixtureRequest) -> None:
@@ -219,7 +218,7 @@ def test_with_zones_the_rows_are_the_same(tmp_path: Path, request: pytest.Fixtur
     hunt_all(0, LAKES, tmp_path, request)
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_with_zones_the_rows_are_the_same_in_many_lakes(tmp_path: Path, request: pytest.FixtureRequest) -> None:
     hunt_all(10_000, MORE_LAKES, tmp_path, request)
 

@@ -112,7 +112,7 @@ def tried(*paths: Path, where: str = "local") -> tuple[list[str], int]:
     return output, int(peak)
 
 
-@pytest.mark.slow  # it packs and unpacks a few GiB
+@pytest.mark.long  # it packs and unpacks a few GiB
 def test_pages_become_no_more_than_they_say(tmp_path: Path) -> None:
     codecs = [codec for codec in CODECS if codec in ("snappy", "gzip") or pa.Codec.is_available(codec)]
     files = [parquet(tmp_path / f"{codec}.parquet", codec, packed_zeros(codec), 8) for codec in codecs]
@@ -185,7 +185,7 @@ print(next(int(line.split()[1]) for line in open('/proc/self/status') if line.st
 """
 
 
-@pytest.mark.parametrize("entity", ["a9", *(pytest.param(name, marks=pytest.mark.slow) for name in ("file", "net"))])
+@pytest.mark.parametrize("entity", ["a9", *(pytest.param(name, marks=pytest.mark.long) for name in ("file", "net"))])
 def test_a_store_s_answer_expands_nothing(entity: str) -> None:
     """Entities that double thirty times over, or lead to a file or another server."""
     pytest.importorskip("obstore")

@@ -26,7 +26,7 @@ from parquet_bloom import zones
 from parquet_bloom.errors import ParquetBloomError
 from parquet_bloom.lake.lake_index import LakeIndex
 
-pytestmark = pytest.mark.smoke
+pytestmark = pytest.mark.default
 
 ROOT = Path(__file__).parents[2]
 PACKAGE = "parquet_bloom"
@@ -49,6 +49,8 @@ DRIVER = "what executors send the driver, made by this package's own tasks; what
 ALLOWED = {
     ("util/lazy.py", "importlib.import_module"): "names of this package's modules, from a table in it",
     ("util/lazy.py", "import_module"): "names of this package's modules, from a table in it",
+    ("util/lazy.py", "importlib.util.find_spec"): "whether a package that is optional is installed",
+    ("util/lazy.py", "find_spec"): "whether a package that is optional is installed",
     ("cli/lazy_group.py", "importlib.import_module"): "a command's module: a name in the table of commands",
     ("cli/lazy_group.py", "import_module"): "a command's module: a name in the table of commands",
     ("core/dispatch.py", "importlib.import_module"): "kernels: names in a list, chosen by the processor",
@@ -56,15 +58,14 @@ ALLOWED = {
     ("core/dispatch.py", "importlib.util.find_spec"): "whether such a module was built",
     ("core/dispatch.py", "find_spec"): "whether such a module was built",
     (
-        "predicate/parse/arrow_expression.py",
+        "predicate/arrow_expression.py",
         "ctypes",
     ): "metadata of an expression that is in memory, by Arrow's C interface",
-    ("scan/html/page.py", "pkgutil"): "style and script of the page, from this package",
+    ("page/report_page.py", "pkgutil"): "markup, style and script of the page, from this package",
     ("spark/executor_archive.py", "importlib.metadata"): "which distributions go into the archive",
     ("spark/executor_archive.py", "importlib.machinery.EXTENSION_SUFFIXES"): "what compiled modules end in",
-    ("spark/jobs/index_job.py", "pickle"): DRIVER,
+    ("spark/jobs/index_job.py", "pickle"): "the files of a task, from the driver, and what its tasks send back",
     ("spark/jobs/file_tasks.py", "pickle"): "the files of a task, from the driver, and what became of them",
-    ("spark/jobs/index_tasks.py", "pickle"): "the files of a task, from the driver; the other end of index_job.py",
     ("spark/jobs/run_files.py", "pickle"): DRIVER,
     ("spark/jobs/run_files.py", "pyspark.cloudpickle"): "written only: whether a task can be sent to executors",
     ("storage/local/copy_front.py", "ctypes"): "fallocate, sync_file_range",
@@ -72,8 +73,6 @@ ALLOWED = {
         "storage/local/system_calls.py",
         "ctypes",
     ): "statfs, renameat2 and other functions of the C library, by constant names",
-    ("util/arrow_dataset.py", "importlib.import_module"): "'pyarrow.dataset'",
-    ("util/arrow_dataset.py", "import_module"): "'pyarrow.dataset'",
     ("zones/lance_container.py", "importlib.import_module"): "'lance' and 'lance.file'",
     ("zones/lance_container.py", "import_module"): "'lance' and 'lance.file'",
 }
@@ -149,7 +148,7 @@ def test_pickles_are_loaded_in_four_functions_only() -> None:
     assert loads == [
         ("file_tasks.py", "packed"),
         ("index_job.py", "bytes(row['data'])"),
-        ("index_tasks.py", "self.packed[task]"),
+        ("index_job.py", "self.packed[task]"),
         ("run_files.py", "result"),
     ]
 

@@ -24,9 +24,9 @@ from parquet_bloom.lake.index_manifest import manifest_name
 from parquet_bloom.lake.lake_index import LakeIndex
 from parquet_bloom.storage import list_files, object_location
 from parquet_bloom.storage.index_folder import Folder
-from parquet_bloom.tables.table_files import delta_files
+from parquet_bloom.tables.delta.delta_table import delta_files
 
-pytestmark = pytest.mark.smoke
+pytestmark = pytest.mark.default
 
 # Values in the place of a name of an index file. {} is the folder outside.
 NAMES = [

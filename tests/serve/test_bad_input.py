@@ -17,7 +17,7 @@ from parquet_bloom.lake.lake_index import LakeIndex
 
 from .conftest import Lake, Process, write
 
-pytestmark = pytest.mark.smoke
+pytestmark = pytest.mark.default
 
 JSON = {"content-type": "application/json"}
 MOST_BODY = 100_000

@@ -20,7 +20,7 @@ pytest.importorskip("httpx")
 import jsonschema
 from support.asgi import AppClient
 
-from parquet_bloom.serve.app import build_app
+from parquet_bloom.serve.server import build_app
 from parquet_bloom.serve.service import Service
 from parquet_bloom.serve.service_settings import Settings
 

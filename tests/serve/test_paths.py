@@ -20,8 +20,8 @@ from support.path_spellings import ways_out
 from support.processes.opened import watching_opens
 
 from parquet_bloom.lake.lake_index import LakeIndex
-from parquet_bloom.serve.app import build_app
 from parquet_bloom.serve.request_guards import HostGuard
+from parquet_bloom.serve.server import build_app
 from parquet_bloom.serve.service import Service
 from parquet_bloom.serve.service_settings import Settings
 

@@ -27,7 +27,7 @@ def file(tmp_path: Path) -> Path:
     return path
 
 
-@pytest.mark.smoke
+@pytest.mark.default
 def test_only_requests_with_a_token_are_answered(lake, serve, file: Path):
     service = serve(lake.index, "--rows", "--token-file", str(file))
     for path in PATHS:

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from support.spark.spark_metrics import planned_files
 from support.spark.spark_settings import settings
 
 import parquet_bloom.spark
@@ -126,7 +127,7 @@ class QueryOutcome:
     def __init__(self, frame: Any, records: list[logging.LogRecord]):
         self.frame = frame
         self.rows = 0
-        self.files = len(frame.inputFiles())
+        self.files = len(planned_files(frame))
         ours = [record for record in records if record.name == "parquet_bloom.spark"]
         self.doubts = "; ".join(record.getMessage() for record in ours if record.levelno >= logging.WARNING)
         self.plan = "; ".join(record.getMessage() for record in ours if record.levelno < logging.WARNING)

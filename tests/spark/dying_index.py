@@ -12,7 +12,7 @@ from pyspark.sql import SparkSession
 from parquet_bloom.lake.lake_index import LakeIndex
 from parquet_bloom.spark import build_index
 from parquet_bloom.spark.jobs import index_job
-from parquet_bloom.spark.jobs.index_tasks import HashTask, WriteTask
+from parquet_bloom.spark.jobs.index_job import HashTask, WriteTask
 
 
 def die_at_first(batch: Any, number: int) -> None:

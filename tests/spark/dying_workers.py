@@ -10,7 +10,7 @@ from typing import Any
 from pyspark import TaskContext, cloudpickle
 from pyspark.sql import SparkSession
 
-from parquet_bloom.file.write.filter_builder import FilterOptions
+from parquet_bloom.file.filter_builder import FilterOptions
 from parquet_bloom.spark.job_report import FileResult
 from parquet_bloom.spark.jobs import run_files as job_runner
 from parquet_bloom.spark.lake_jobs import _Embed

@@ -20,12 +20,12 @@ from parquet_bloom.errors import ParquetBloomError
 from parquet_bloom.spark import executor_archive
 from parquet_bloom.spark import executor_archive as archive_build
 
-HEAVY = ("numpy", "pyarrow", "obstore", "sqlglot", "rich")
+HEAVY = ("numpy", "pyarrow", "obstore", "rich")
 SUFFIX = sysconfig.get_config_var("EXT_SUFFIX")
 MakeDistribution = Callable[..., Path]
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.spark
 def test_executors_that_have_nothing_else(tmp_path: Path) -> None:
     (tmp_path / "a folder, ü").mkdir()
@@ -195,7 +195,7 @@ def test_unpackable_input(make: MakeDistribution, tmp_path: Path) -> None:
     assert problem(without=["nump", "editable"]) == "'nump' is to be left out, but no packed distribution needs it"
     assert (
         problem(extras=["s4"])
-        == "there is no extra 's4'; there are: bench, delta, docs, fuzz, iceberg, lance, lint, objects, "
+        == "there is no extra 's4'; there are: bench, delta, dialects, docs, fuzz, iceberg, lance, lint, objects, "
         "orc, s3, serve, spark, test"
     )
 

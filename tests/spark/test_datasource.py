@@ -17,8 +17,8 @@ from pyspark.sql import functions as F
 
 import parquet_bloom.spark
 from parquet_bloom.errors import ParquetBloomError
+from parquet_bloom.spark.source.datasource import FileListing
 from parquet_bloom.spark.source.source_options import Options, read_settings
-from parquet_bloom.spark.source.source_plan import FileListing
 from parquet_bloom.spark.spark_partitions import parse_value
 
 pytestmark = pytest.mark.spark
@@ -67,7 +67,7 @@ def check_against_spark(load: Any, rows: Any, without_filters: Any) -> Callable[
         ("ts = TIMESTAMP '9999-12-31 23:59:59.999999'", 2),
         ("ntz = TIMESTAMP_NTZ '2020-09-13 12:26:43.703701'", 1),
         ("p = '02' AND i8 = 0", 10),
-        ("p IS NULL AND day = '1990-03-01' OR p IS NULL AND id = 4", 2),
+        ("p IS NULL AND day = '1990-03-01' OR p IS NULL AND id = 4", 1),
         ("d = DATE '2020-01-01' AND NOT i16 <> 10", 1),
         ("st.b.c = 'n77'", 1),
         ("bin = X'623737'", 1),
@@ -387,7 +387,7 @@ def test_a_file_that_changed_meanwhile(write: Any, load: Any, rows: Any) -> None
     assert len(frame.collect()) == 200
     for file in path.glob("*.parquet"):
         os.utime(file, (1, 1))
-    with pytest.raises(Exception, match="it was changed since the query was planned; load it again"):
+    with pytest.raises(Exception, match="it was changed since the DataFrame was made"):
         frame.collect()
     assert len(load(path).collect()) == 200
 
@@ -404,7 +404,7 @@ def test_an_object_store(s3: Any, lake: str, tmp_path: Path, load: Any) -> None:
     assert frame.rdd.getNumPartitions() == 1
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_connect(lake: str, connect: Any) -> None:
     wheres = {"id = 77": 1, "ts = TIMESTAMP '2020-09-13 12:26:43.703701'": 1, "p = '02' AND i8 = 0": 16}
     for where, count in wheres.items():

@@ -18,7 +18,7 @@ from support.writers import peers
 import parquet_bloom
 import parquet_bloom.spark
 from parquet_bloom import errors
-from parquet_bloom.file.write.filter_builder import FilterOptions
+from parquet_bloom.file.filter_builder import FilterOptions
 from parquet_bloom.spark.jobs.file_tasks import FileTask, find_secrets
 from parquet_bloom.spark.jobs.run_files import describe_failure
 from parquet_bloom.spark.lake_jobs import _check_columns, _Embed

@@ -97,7 +97,7 @@ def test_connect(spark: Any, connect: Any, random_lake: Lake, tmp_path: Path) ->
             check(result, "connect", least=0.1)
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_cluster(random_lake: Lake, tmp_path: Path) -> None:
     random_lake.save(tmp_path / "lake")
     tests = Path(__file__).resolve().parents[1]

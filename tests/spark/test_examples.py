@@ -22,7 +22,7 @@ pytestmark = pytest.mark.spark
 PROJECT = Path(__file__).resolve().parents[2]
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_events_pipeline(tmp_path: Path) -> None:
     folder = tmp_path / "events ü"
     paths = os.pathsep.join(filter(None, [str(PROJECT), os.environ.get("PYTHONPATH")]))

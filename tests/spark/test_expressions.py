@@ -11,6 +11,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import functions as F
+from support.spark.spark_metrics import planned_files
 
 from parquet_bloom.errors import ParquetBloomError
 from parquet_bloom.lake.lake_index import LakeIndex
@@ -68,7 +69,7 @@ def make_conditions(table: pa.Table, count: int) -> list[str]:
     return conditions
 
 
-@pytest.mark.smoke
+@pytest.mark.default
 def test_conditions_find_the_rows_that_spark_finds(spark: Any, lake: tuple[str, str, pa.Table]) -> None:
     path, index, table = lake
     native = spark.read.parquet(path)
@@ -78,11 +79,11 @@ def test_conditions_find_the_rows_that_spark_finds(spark: Any, lake: tuple[str, 
         expected = sorted(map(str, native.where(where).collect()))
         frame = pruned(native, where, index=index).where(where)
         assert sorted(map(str, frame.collect())) == expected, where
-        read["pruned"] += len(frame.inputFiles())
+        read["pruned"] += len(planned_files(frame))
         assert sorted(map(str, read_parquet(spark, path, where, index=index).collect())) == expected, where
         installed = install(native, index=index).where(where)
         assert sorted(map(str, installed.collect())) == expected, where
-        read["installed"] += len(installed.inputFiles())
+        read["installed"] += len(planned_files(installed))
     assert read["pruned"] < 8 * len(conditions)
 
 
@@ -97,7 +98,7 @@ def test_functions_of_columns_prune(spark: Any, lake: tuple[str, str, pa.Table])
     ):
         frame = pruned(native, condition, index=index).where(condition)
         assert sorted(map(str, frame.collect())) == sorted(map(str, native.where(condition).collect()))
-        assert len(frame.inputFiles()) < 10, condition
+        assert len(planned_files(frame)) < 10, condition
 
 
 def test_another_collation_uses_no_index(spark: Any, lake: tuple[str, str, pa.Table]) -> None:

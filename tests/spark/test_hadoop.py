@@ -20,6 +20,7 @@ import pyarrow.parquet as pq
 import pytest
 from pyarrow.fs import FileSelector, FileType
 from support.servers.webhdfs_server import Refusal, WebHdfsServer
+from support.spark.spark_metrics import planned_files
 
 import parquet_bloom
 import parquet_bloom.spark
@@ -27,7 +28,7 @@ from parquet_bloom.errors import ManagedTableError, ParquetBloomError, StorageEr
 from parquet_bloom.file.metadata_cache import MetadataCache
 from parquet_bloom.spark.condition.condition import read_condition
 from parquet_bloom.spark.plan.column_trust import Rules, SparkCompatibility
-from parquet_bloom.spark.plan.spark_planner import ScanPlanner
+from parquet_bloom.spark.plan.spark_planner import ListedFiles, ScanPlanner
 from parquet_bloom.spark.session.hadoop import executor_storage, hadoop_filesystem, resolve_storage
 from parquet_bloom.spark.session.session_settings import CannotPush, file_uri, listed_path
 from parquet_bloom.storage import managed_table, open_source
@@ -468,7 +469,7 @@ def test_a_file_that_the_server_refuses(
     ):
         caplog.clear()
         answers = ask()
-        assert sorted(listed_path(uri)[-9:] for uri in answers.inputFiles()) == ["3.parquet", "4.parquet"]
+        assert [listed_path(uri)[-9:] for uri in planned_files(answers)] == ["3.parquet", "4.parquet"]
         (message,) = caplog.messages
         assert f"p 3.parquet is left to Spark: {problem}" in message or f": {problem.partition(': ')[2]}" in message
         assert "\n" not in message
@@ -492,7 +493,7 @@ def test_executors_ask_object_stores_and_tell_no_secrets(
 
     def ask(**options: Any) -> Any:
         probing = ScanPlanner("executors", storage_options={**s3.storage_options, **secret, **options})
-        return probing.scan(spark, uris, condition.node, trust, options={})
+        return probing.scan(spark, ListedFiles(uris), condition.node, trust)
 
     assert [*ask().report.selected] == [listed_path(uris[1])]
     nobody = ask(aws_endpoint="http://127.0.0.1:1", max_retries=0)
@@ -508,9 +509,9 @@ def test_executors_ask_what_fsspec_reads(spark: Any, files: Any, rows: Any, capl
     frame = spark.read.parquet(url)
     options = {"user": "me", "password": "hunter2 hunter2"}
     result = parquet_bloom.spark.pruned(frame, "id = 4321", probe_on="executors", storage_options=options)
-    assert (len(result.inputFiles()), len(rows(result)), caplog.messages) == (1, 1, [])
+    assert (len(planned_files(result)), len(rows(result)), caplog.messages) == (1, 1, [])
     options = {"kerberos": True, "password": "hunter2 hunter2"}
     result = parquet_bloom.spark.pruned(frame, "id = 4321", probe_on="executors", storage_options=options)
-    assert len(result.inputFiles()) == FILES
+    assert len(planned_files(result)) == FILES
     assert "fsspec does not read it" in caplog.text
     assert "hunter2" not in caplog.text

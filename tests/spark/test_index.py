@@ -39,7 +39,7 @@ from parquet_bloom.scan.model.folder_partitions import ScanRequest
 from parquet_bloom.scan.model.scan_plan import FileScan, ScanPlan
 from parquet_bloom.spark import build_index, explain_prune, install, pruned, read_parquet, semi_join_prune
 from parquet_bloom.spark.jobs import index_job
-from parquet_bloom.spark.jobs.index_tasks import (
+from parquet_bloom.spark.jobs.index_job import (
     LAST_HASH,
     HashedTask,
     HashTask,
@@ -360,7 +360,7 @@ def test_slices(spark: Any) -> None:
         assert sorted(spark_hash(target) % slices.count for target in slices.targets()) == [*range(slices.count)]
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.crash
 def test_workers_that_are_killed(tmp_path: Path) -> None:
     tests = Path(__file__).resolve().parents[1]
@@ -571,7 +571,7 @@ def change(rng: random.Random, lake: Lake, path: Path) -> Lake:
     return lake
 
 
-@pytest.mark.parametrize("granularity", ["file", pytest.param("row_group", marks=pytest.mark.slow)])
+@pytest.mark.parametrize("granularity", ["file", pytest.param("row_group", marks=pytest.mark.long)])
 def test_rows_are_those_of_spark_alone(
     spark: Any, tmp_path: Path, interpreted: None, granularity: Any, quiet: None
 ) -> None:

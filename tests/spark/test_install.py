@@ -24,14 +24,13 @@ import pytest
 from pyspark.errors import AnalysisException
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
-from support.spark.spark_metrics import opened
+from support.spark.spark_metrics import opened, planned_files
 
 from parquet_bloom.errors import ParquetBloomError, UnknownColumnError
 from parquet_bloom.spark import explain_prune, install, pruned, write_options
-from parquet_bloom.spark.install import BloomFileIndex
+from parquet_bloom.spark.plan import classic_session
+from parquet_bloom.spark.plan.classic_session import BloomFileIndex
 from parquet_bloom.spark.session import session_settings
-
-file_index = sys.modules[BloomFileIndex.__module__]  # `parquet_bloom.spark.install` as an attribute is the function
 
 pytestmark = pytest.mark.spark
 
@@ -214,7 +213,7 @@ def test_what_is_installed_can_be_installed_and_pruned(spark: Any, views: DataFr
     assert opened_by(install(views, ["s"]), "k = 7919") == [FILES]
     assert opened_by(install(install(views, ["s"])), "k = 7919") == [1]
     result = pruned(views, "k = 7919")
-    assert (len(result.inputFiles()), rows(result)) == (1, rows(spark.table("native").where("k = 7919")))
+    assert (len(planned_files(result)), rows(result)) == (1, rows(spark.table("native").where("k = 7919")))
     assert explain_prune(views, "k = 7919").selected_files == explain_prune(views.where("k = 7919")).selected_files == 1
 
 
@@ -227,7 +226,7 @@ def test_failures_are_left_to_spark(
 ) -> None:
     for error in (RuntimeError("odd\nthing"), MemoryError(), RecursionError("deep"), ParquetBloomError("ours")):
         with monkeypatch.context() as patched:
-            patched.setattr(file_index, "evaluate_files", raising(error))
+            patched.setattr(classic_session, "evaluate_files", raising(error))
             caplog.clear()
             assert both(spark, "select * from {t} where k = 7919") == (1, [FILES])
         assert [record.getMessage().count("\n") for record in caplog.records] == [0]
@@ -244,8 +243,8 @@ def raising(error: Exception) -> Callable[..., Any]:
 
 
 def test_no_request_where_nothing_can_be_gained(spark: Any, views: DataFrame, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(file_index, "evaluate_files", raising(AssertionError("files were asked")))
-    monkeypatch.setattr(file_index, "find_listing", raising(AssertionError("files were listed")))
+    monkeypatch.setattr(classic_session, "evaluate_files", raising(AssertionError("files were asked")))
+    monkeypatch.setattr(classic_session, "find_listing", raising(AssertionError("files were listed")))
     monkeypatch.setattr(session_settings.log, "warning", raising(AssertionError("files were asked")))
     for sql in (
         "select count(*) from {t}",
@@ -390,7 +389,7 @@ def test_unused_memory_is_released(spark: Any, path: Path, views: DataFrame) -> 
     assert opened_by(stored, "k = 7919") == [1]
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_a_session_s_end_and_the_process_s(path: Path, tmp_path: Path) -> None:
     """A session that is stopped, an interrupt in the middle of planning, and an end without stopping: nothing hangs."""
     program = str(Path(__file__).parent / "after_stop.py")

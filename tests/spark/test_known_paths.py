@@ -12,9 +12,9 @@ import pyarrow.parquet as pq
 import pytest
 
 import parquet_bloom
+from parquet_bloom.file import metadata_cache
 from parquet_bloom.spark import read_parquet
 from parquet_bloom.spark.plan import lake_paths
-from parquet_bloom.spark.plan import lake_paths as open_module
 
 pytestmark = pytest.mark.spark
 
@@ -38,9 +38,9 @@ def lake(tmp_path: Path) -> Path:
 def opened(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
     """What Spark has opened; files that were written just now count as settled."""
     frames: list[Any] = []
-    monkeypatch.setattr(lake_paths, "SETTLED_NS", 0)
-    analyze = open_module.analyze
-    monkeypatch.setattr(open_module, "analyze", lambda frame: frames.append(frame) or analyze(frame))
+    monkeypatch.setattr(metadata_cache, "SETTLED_NS", 0)
+    analyze = lake_paths.analyze
+    monkeypatch.setattr(lake_paths, "analyze", lambda frame: frames.append(frame) or analyze(frame))
     return frames
 
 
@@ -64,6 +64,8 @@ def test_opened_once(spark: Any, lake: Path, opened: list[Any]) -> None:
         (lambda lake: _write(lake / "k=7" / "9.parquet", [12]), [12, 12]),
         (lambda lake: _write(lake / "k=1" / "3.parquet", [12]), [12, 12]),
         (lambda lake: (lake / "k=0" / "2.parquet").unlink(), []),
+        (lambda lake: (lake / "k=1").rename(lake / "k=8"), [12]),
+        (lambda lake: _write(lake / "k=1" / "_common_metadata", [12]), [12]),
     ],
 )
 def test_changed_files(
@@ -77,7 +79,7 @@ def test_changed_files(
 
 def test_files_changed_just_now(spark: Any, lake: Path, opened: list[Any], monkeypatch: pytest.MonkeyPatch) -> None:
     """The clock of a file system ticks slowly, so that a further change might not show."""
-    monkeypatch.setattr(lake_paths, "SETTLED_NS", 10**18)
+    monkeypatch.setattr(metadata_cache, "SETTLED_NS", 10**18)
     assert _ids(spark, lake, "id = 12") == _ids(spark, lake, "id = 12") == [12]
     assert len(opened) == 2
 
@@ -103,7 +105,7 @@ def test_two_reads_have_columns_of_their_own(spark: Any, lake: Path, opened: lis
     assert len(opened) == 1
 
 
-def test_links_are_opened_each_time(spark: Any, lake: Path, opened: list[Any], tmp_path: Path) -> None:
+def test_files_that_links_lead_to(spark: Any, lake: Path, opened: list[Any], tmp_path: Path) -> None:
     _write(tmp_path / "outside" / "8.parquet", [8])
     (lake / "k=1" / "8.parquet").symlink_to(tmp_path / "outside" / "8.parquet")
     assert _ids(spark, lake, "id = 8") == [8]

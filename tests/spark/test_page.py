@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from support.documents import doc_blocks, doc_lakes
 
-pytestmark = [pytest.mark.spark, pytest.mark.slow]
+pytestmark = [pytest.mark.spark, pytest.mark.long]
 DOCS = doc_blocks.PROJECT / "docs"
 ID = 912284217
 

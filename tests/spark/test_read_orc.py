@@ -283,7 +283,7 @@ def _condition(rng: random.Random, depth: int = 2) -> str:
     return rng.choices(forms, [6, 2, 1, 1, 1, 1])[0].format(name, text)
 
 
-@pytest.mark.parametrize("zone", ["UTC", pytest.param("America/Los_Angeles", marks=pytest.mark.slow)])
+@pytest.mark.parametrize("zone", ["UTC", pytest.param("America/Los_Angeles", marks=pytest.mark.long)])
 def test_random_conditions(zone: str, spark: Any, conf: Any, orc_lake: Path) -> None:
     rng = random.Random(zone)
     wheres = [_condition(rng) for _ in range(40)]
@@ -299,7 +299,7 @@ def test_random_conditions(zone: str, spark: Any, conf: Any, orc_lake: Path) -> 
     assert sum(len(frame.inputFiles()) < 8 for frame in frames) > 10
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.parametrize("seed", range(20))
 def test_many_random_conditions(seed: int, spark: Any, conf: Any, orc_lake: Path) -> None:
     test_random_conditions(("UTC", "Asia/Kolkata", "Europe/Berlin")[seed % 3], spark, conf, orc_lake)
@@ -566,7 +566,7 @@ def test_another_reader(orc_lake: Path, ask_orc: Any, spark: Any, conf: Any) -> 
         assert ask_orc(orc_lake, "id = 321").files == 1
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_connect(connect: Any, orc_lake: Path) -> None:
     code = """
 where = eval(where) if where.startswith('F.') else where

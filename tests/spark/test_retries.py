@@ -28,7 +28,7 @@ def checksums(data: bytes) -> bytes:
     return struct.pack(">4si", b"crc\0", 512) + b"".join(struct.pack(">I", zlib.crc32(piece)) for piece in pieces)
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_an_executor_that_is_killed(tmp_path: Path) -> None:
     lake = tmp_path / "lake"
     before = {}
@@ -70,7 +70,7 @@ def test_an_executor_that_is_killed(tmp_path: Path) -> None:
     assert [path for path in added if path.name[0] not in "._"] == []
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_tasks_that_are_killed_and_run_again(tmp_path: Path) -> None:
     script = Path(__file__).with_name("dying_workers.py")
     lake = tmp_path / "lake"

@@ -9,11 +9,12 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
+from support.spark.spark_metrics import planned_files
 
 import parquet_bloom
 import parquet_bloom.spark
 
-pytestmark = [pytest.mark.spark, pytest.mark.smoke]
+pytestmark = [pytest.mark.spark, pytest.mark.default]
 
 WHERE = "name = 'u77'"
 
@@ -43,7 +44,7 @@ def test_row_groups_are_judged_too(small: Path, ask_spark: Callable[..., Any]) -
 
 def test_a_query_that_is_there_is_pruned(spark: Any, small: Path) -> None:
     frame = parquet_bloom.spark.pruned(spark.read.parquet(str(small)), WHERE).where(WHERE)
-    assert len(frame.inputFiles()) == 1
+    assert len(planned_files(frame)) == 1
     assert [row.id for row in frame.collect()] == [77]
 
 

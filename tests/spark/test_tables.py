@@ -18,7 +18,7 @@ import pytest
 from support.random_cases.hunting import seeds
 from support.random_cases.spark_conditions import Drawing
 from support.random_cases.spark_lakes import KINDS, Column, Lake
-from support.tiers import by_tier
+from support.scale import scaled
 
 import parquet_bloom.spark
 from parquet_bloom.errors import ParquetBloomError, PredicateError, UnknownColumnError, UnreadableColumnError
@@ -96,11 +96,11 @@ def as_texts(rows: pa.Table) -> list[str]:
 def test_random_delta_tables(spark: Any, tmp_path: Path, ask: Any) -> None:
     """Column mapping, partitions, deletion vectors, narrower types, fewer columns."""
     matches = 0
-    for seed in seeds(by_tier(1, 2, 40)):
+    for seed in seeds(scaled(1)):
         rng = random.Random(seed)
         table = make_delta(rng, tmp_path / f"t {seed}")
         drawing = Drawing(rng, table.lake, "UTC")
-        drawn = [drawing.condition() for _ in range(by_tier(8, 14, 30))]
+        drawn = [drawing.condition() for _ in range(14)]
         try:
             matches += sum(ask(table.lake.path, table.rows, [(one.text, one.lists) for one in drawn], "row"))
             whole = parquet_bloom.spark.read_table(spark, table.lake.path)
@@ -131,14 +131,14 @@ def _show_rows(table: RandomTable) -> pa.Table:
 def test_random_iceberg_tables(spark: Any, tmp_path: Path, ask: Any) -> None:
     """Renamed, added, dropped and promoted columns, several specs, position deletes, vectors, equality deletes."""
     matches = 0
-    for seed in seeds(by_tier(1, 3, 60)):
+    for seed in seeds(scaled(1)):
         rng = random.Random(seed)
         table = draw_table(rng, tmp_path / f"t {seed}")
         rows = _show_rows(table)
         pools = {name: [*rows[name].to_pylist(), *KINDS[kind].always] for name, kind in _KINDS.items()}
         columns = [Column(name, kind, pools[name]) for name, kind in _KINDS.items()]
         drawing = Drawing(rng, Lake(tmp_path, columns, [], []), "UTC")
-        drawn = [drawing.condition() for _ in range(by_tier(8, 14, 30))]
+        drawn = [drawing.condition() for _ in range(14)]
         questions = [(one.text.replace("s new", "`s new`").replace("``", "`"), None) for one in drawn]
         try:
             source = parquet_bloom.iceberg(table.metadata)

@@ -96,7 +96,7 @@ def test_columns_have_their_own_fpp_and_ndv(written: Any) -> None:
     }
 
 
-@pytest.mark.parametrize("fpp", [pytest.param(0.2, marks=pytest.mark.slow), 0.01, 0.0003])
+@pytest.mark.parametrize("fpp", [pytest.param(0.2, marks=pytest.mark.long), 0.01, 0.0003])
 def test_ndv_next_to_where_sizes_change(fpp: float, spark: Any, tmp_path: Path) -> None:
     for size in (1 << 10, 1 << 16):
         most = next(ndv for ndv in range(size // 8, size * 8) if parquet_bloom.fpp_for(ndv + 1, size) > fpp)

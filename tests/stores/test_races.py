@@ -40,7 +40,7 @@ def test_ten_races(field: Field) -> None:
     assert not field.bad, report(field)
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.parametrize("store", STORES, indirect=True)
 def test_two_hundred_races(field: Field) -> None:
     races.run(field, 200)

@@ -91,7 +91,7 @@ def test_a_changed_object_is_noticed(store: Store) -> None:
 # than 1,000 objects by 500.
 @pytest.mark.parametrize(
     "store",
-    ["radosgw", "swift", *(pytest.param(name, marks=pytest.mark.slow) for name in ("azurite", "moto"))],
+    ["radosgw", "swift", *(pytest.param(name, marks=pytest.mark.long) for name in ("azurite", "moto"))],
     indirect=True,
 )
 def test_a_listing_of_several_pages(store: Store) -> None:

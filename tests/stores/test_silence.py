@@ -58,7 +58,7 @@ def test_at_the_last_step(field: Field, after: bool) -> None:
     assert silent_from(field, "large", last, after) < RETRY_TIMEOUT + 1 + BUSY
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.parametrize("size", ["small", "large"])
 @pytest.mark.parametrize("store", ["radosgw", "swift", "moto"], indirect=True)
 def test_at_every_step(field: Field, size: str) -> None:

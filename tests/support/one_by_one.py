@@ -10,9 +10,8 @@ import pyarrow.fs as fs
 import pytest
 
 import parquet_bloom
-from parquet_bloom.scan import row_reader
 from parquet_bloom.scan.read_tasks import TaskPlanner
-from parquet_bloom.scan.scan_options import Limits
+from parquet_bloom.scan.scan_options import LIMITS
 
 
 def read_one_by_one(lake: Path, where: Any, columns: list[str] | None = None, **options: Any) -> pa.Table:
@@ -24,4 +23,4 @@ def read_one_by_one(lake: Path, where: Any, columns: list[str] | None = None, **
 def read_local_files_one_by_one(patch: pytest.MonkeyPatch) -> None:
     """Let local files be read as objects are: each by itself, and their pages not searched."""
     patch.setattr(TaskPlanner, "_find_alike", lambda *_: None)
-    patch.setattr(row_reader, "LIMITS", Limits(tries=0))
+    patch.setitem(vars(LIMITS), "tries", 0)

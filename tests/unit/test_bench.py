@@ -277,7 +277,7 @@ def test_shapes_run_in_all_modes(tmp_path):
     assert len(list(tmp_path.glob("groups-*/data/*.parquet"))) == 1
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_kernels_run_and_agree(tmp_path):
     output = tmp_path / "RESULTS.md"
     printed = run("kernels.py", "--quick", "--sizes", "32K,1M", "--simd", "base", "--output", str(output))
@@ -288,7 +288,7 @@ def test_kernels_run_and_agree(tmp_path):
     assert rows[0] in output.read_text()
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_point_lookups_agree(tmp_path):
     sizes = ["--files", "3", "--rows", "100", "--repeat", "1", "--folder", str(tmp_path)]
     printed = run("point_lookup.py", *sizes, "--engines", "DuckDB,DataFusion,polars,pyarrow dataset")
@@ -297,7 +297,7 @@ def test_point_lookups_agree(tmp_path):
         assert len(re.findall(f"^  {name}  ", printed, re.MULTILINE)) == 2
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_load_keeps_its_ceilings(tmp_path):
     printed = run("load.py", "--small", "--folder", str(tmp_path))
     assert printed.splitlines()[-1] == "all within their ceilings"
@@ -305,7 +305,7 @@ def test_load_keeps_its_ceilings(tmp_path):
         assert re.search(f"^{name}: ", printed, re.MULTILINE)
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_the_slow_store_answers_all(tmp_path):
     sizes = ["--files", "3", "--repeat", "1", "--latency", "1", "--folder", str(tmp_path)]
     ours = "read_table,prune_disk,index_path,index_open,index_alone,index_not_live,scan_polars,append,append_more"

@@ -7,7 +7,6 @@ import os
 import pickle
 
 import pytest
-from support.cases import each_case
 
 from parquet_bloom import errors
 from parquet_bloom.errors import ParquetBloomError, StorageError
@@ -35,7 +34,7 @@ BUILTINS = {
 }
 
 
-@each_case("kind", ALL)
+@pytest.mark.parametrize("kind", ALL)
 def test_every_error(kind: type[ParquetBloomError]) -> None:
     error = kind("it is broken", path="a.parquet", row_group=3, column="user.id")
     assert str(error) == "a.parquet: row group 3, column 'user.id': it is broken"

@@ -20,7 +20,7 @@ def test_spark_without_pyspark_names_its_extra(before: str) -> None:
 
 def test_packing_for_spark_without_pyspark_is_one_line() -> None:
     arguments = "import sys; sys.modules['pyspark'] = None; sys.argv[1:] = ['spark-archive', '-o', 'x.tar.gz']; "
-    code = arguments + "from parquet_bloom.__main__ import main; main()"
+    code = arguments + "from parquet_bloom.__main__ import main; sys.exit(main())"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
     (line,) = done.stderr.splitlines()
     assert (done.returncode, line.startswith("error: "), "pip install 'parquet-bloom[spark]'" in line) == (

@@ -13,7 +13,6 @@ import numpy as np
 import polars as pl
 import pyarrow as pa
 import pytest
-from support.cases import each_case
 from support.oracle import oracle
 from support.oracle.oracle import OracleFilter
 
@@ -230,7 +229,7 @@ COERCED = [
 ]
 
 
-@each_case(("arrow_type", "stored_values", "queried", "answers"), COERCED)
+@pytest.mark.parametrize(("arrow_type", "stored_values", "queried", "answers"), COERCED)
 def test_values_of_another_type_are_converted_exactly(arrow_type, stored_values, queried, answers):
     if isinstance(arrow_type, pa.UuidType):
         bloom_filter = bound(pa.binary(16), *stored_values)

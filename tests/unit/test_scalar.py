@@ -14,7 +14,6 @@ import pyarrow as pa
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
-from support.cases import each_case
 from support.oracle import oracle
 
 from parquet_bloom import SplitBlockBloomFilter
@@ -156,7 +155,7 @@ def slow(bloom_filter: SplitBlockBloomFilter, value: Any) -> Any:
     )
 
 
-@each_case("name", TYPES)
+@pytest.mark.parametrize("name", TYPES)
 def test_the_fast_answer_is_the_slow_one(name):
     for bloom_filter in FILTERS[name]:
         for value in VALUES:
@@ -175,14 +174,14 @@ def test_the_fast_answer_is_the_slow_one_for_anything(name, value):
         assert type(result) is bool or isinstance(result, tuple)
 
 
-@each_case("name", TYPES)
+@pytest.mark.parametrize("name", TYPES)
 def test_both_are_the_oracles(name):
     for bloom_filter in FILTERS[name][:7]:
         for value in [*EDGES, *FLOATS, *TEXTS, *BYTES]:
             assert outcome(lambda: value in bloom_filter) == slow(bloom_filter, value), (name, value)  # noqa: B023
 
 
-@each_case("name", TYPES)
+@pytest.mark.parametrize("name", TYPES)
 def test_one_value_is_found_where_it_was_put(name):
     """And nothing else is, but by chance: a filter of one value, of every form in which it may be stored."""
     column_type = TYPES[name]
@@ -196,7 +195,7 @@ def test_one_value_is_found_where_it_was_put(name):
             assert value in SplitBlockBloomFilter.from_bitset(bloom_filter, column_type)
 
 
-@each_case("name", TYPES)
+@pytest.mark.parametrize("name", TYPES)
 def test_one_value_has_the_hash_of_the_batch(name):
     column_type = TYPES[name]
     hasher, hashed = coerce_module.make_scalar_hasher(column_type), 0
@@ -222,7 +221,7 @@ def numbers() -> list[Any]:
         return complete + [kind(value) for kind in (np.float16, np.float32, np.float64) for value in FLOATS]
 
 
-@each_case("name", TYPES)
+@pytest.mark.parametrize("name", TYPES)
 def test_numpy_scalars_are_as_arrays_of_them(name):
     """The conversion to Python's numbers is a short cut, not another meaning."""
     others = [
@@ -257,7 +256,7 @@ class Fast(SplitBlockBloomFilter):
         raise AssertionError(f"{value!r} was not answered at once")
 
 
-@each_case(
+@pytest.mark.parametrize(
     ("name", "values", "others"),
     [
         ("INT32", EDGES, [True, Int(5), 5.0, "5", None, np.int32(5)]),

@@ -149,7 +149,7 @@ def by_hand(spark: Any, path: str) -> list[Way]:
 
     @cache
     def survivors(where: str) -> list[str]:
-        files = parquet_bloom.spark.pruned(frame, where, row_groups=False, max_fraction=1.0).inputFiles()
+        files = [*parquet_bloom.spark.explain_prune(frame, where).selected]
         return files or frame.inputFiles()[:1]  # Spark reads no empty list
 
     return [

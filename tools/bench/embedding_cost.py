@@ -3,7 +3,7 @@
 Times are CPU times of the whole process. The cost of filters of pyarrow and of our `write_table` is the difference to
 writing the same table without filters (plain pages, uncompressed, so that the difference is significant). Our step is
 also measured alone: hashing, counting the distinct hashes, sizing and filling, as in
-`parquet_bloom.file.write.filter_builder`, against just inserting the same values into a filter of that size.
+`parquet_bloom.file.filter_builder`, against just inserting the same values into a filter of that size.
 
 python tools/bench/embedding_cost.py [--output FILE]
 """
@@ -26,7 +26,7 @@ import parquet_bloom
 from parquet_bloom.core.bloom.distinct import HashSet
 from parquet_bloom.core.bloom.sbbf import insert_keys
 from parquet_bloom.core.hash.xxh64 import hash_keys
-from parquet_bloom.file.write.filter_builder import PIECE_ROWS, FilterBuilder, FilterOptions
+from parquet_bloom.file.filter_builder import PIECE_ROWS, FilterBuilder, FilterOptions
 from parquet_bloom.hashing.arrow_keys import keys_of, to_storage, type_of
 
 ROW_GROUP = 1_048_576

@@ -16,9 +16,10 @@ from ...file.verdict import ENGINES, MAYBE, NO, YES, ColumnAdvice
 from ...scan.survey_files import survey
 from ...util.messages import count
 from ...util.threads import processors
-from ..options.path_options import MatchedPaths
-from ..options.shared_options import column_option, command
-from ..options.table_options import TABLES_HELP, TableRequest, find_inputs, table_options
+from ..command import CommandOptions, command, group, option
+from ..options.path_options import MatchedPaths, check_output
+from ..options.shared_options import OPTIONAL_PATHS, columns_option
+from ..options.table_options import TableVersion, find_inputs
 from ..output.output import Output, write_text
 from ..output.row_formats import Column
 from ..rewrite_files import run_over_files
@@ -88,69 +89,80 @@ COLUMNS = (
 )
 
 
-@command(
-    "advise",
-    example=(
-        "parquet-bloom advise lake/\nparquet-bloom advise lake/ --column user.id --column trace --sample 8 --fpp 0.001"
-    ),
-    exit_codes="0 advised, 2 error: a file could not be read; the advice is about the others.",
-    optional_paths=True,
-    about=f"{_LEGEND}\n\n{TABLES_HELP}",
-)
-@table_options
-@column_option("Consider this column only: a dotted path; a group means all columns in it. Repeatable.")
-@click.option(
-    "--sample",
-    metavar="N",
-    type=click.IntRange(min=0),
-    default=0,
-    show_default=True,
-    help=f"Read the values of N row groups, spread over all files, for more certain advice; {SAMPLE} is a good number.",
-)
-@click.option(
-    "--fpp",
-    metavar="FPP",
-    type=float,
-    default=0.01,
-    show_default=True,
-    help="False-positive probability to compute sizes for; in ORC files that of a stripe.",
-)
-def advise(
-    output: Output, paths: tuple[str, ...], table: TableRequest, columns: tuple[str, ...], sample: int, fpp: float
-) -> int:
+class AdviseOptions(CommandOptions):
+    about = _LEGEND
+
+    paths: tuple[str, ...] = OPTIONAL_PATHS
+    table = group(TableVersion)
+    columns: tuple[str, ...] = columns_option(
+        "Consider this column only: a dotted path; a group means all columns in it. Repeatable."
+    )
+    sample: int = option(
+        "N",
+        f"Read the values of N row groups, spread over all files, for more certain advice; {SAMPLE} is a good number.",
+        type=click.IntRange(min=0),
+        default=0,
+    )
+    html: str | None = option(
+        "FILE",
+        "Also write a self-contained HTML page: what a lookup reads of each column, and the figures.",
+    )
+    fpp: float = option(
+        "FPP",
+        "False-positive probability to compute sizes for; in ORC files that of a stripe.",
+        type=float,
+        default=0.01,
+    )
+
+
+@command("advise", AdviseOptions)
+def advise(output: Output, given: AdviseOptions) -> int:
     """Recommend the columns that deserve filters, for queries of the form column = value, and say why.
 
     Without --sample only footers are read, and the headers of dictionaries in a few files; what these do not tell is
     reported as unknown. Prints a row per column, the best first, then the command that embeds the recommended filters.
     Nothing can be embedded into ORC files: for them it prints how to rewrite them. A reader that reads whole stripes
     probes the filters of all row groups in them, so each of these needs a smaller fpp.
+
+    Exit codes: 0 advised, 2 error: a file could not be read; the advice is about the others.
+
+    Example:
+      parquet-bloom advise lake/
+      parquet-bloom advise lake/ --column user.id --column trace --sample 8 --fpp 0.001
     """
-    inputs = find_inputs(paths, table, output)
+    inputs = find_inputs(given.paths, given.table, output)
+    if given.html is not None:
+        check_output(inputs.files, given.html)
     look: Callable[..., FileSurvey] = survey
     arguments: tuple[str, ...] | None = None
     if inputs.table is not None:
         look = partial(survey, table_columns=inputs.table.snapshot.columns)
-        arguments = table.arguments or paths
+        arguments = given.table.arguments or given.paths
     names = [file.path for file in inputs.files]
-    question, options = make_survey_task(names, columns or None, sample, fpp, filesystem=output.filesystem, look=look)
+    task, _ = make_survey_task(
+        names, given.columns or None, given.sample, given.fpp, filesystem=output.filesystem, look=look
+    )
 
     def survey_one(file: MatchedPaths, progress: Progress) -> tuple[str, FileSurvey | None, str | None]:
-        return file.path, question(file.path), None
+        return file.path, task(file.path), None
 
     with output.rows("columns", COLUMNS) as rows:
         with run_over_files(
             output, "look at files", inputs.files, survey_one, _FILES_AT_ONCE * processors()
         ) as surveys:
-            report = make_report(paths, question, options.fpp, surveys, arguments)
-        for advice in sorted(report.columns, key=lambda advice: _ORDER.index(advice.verdict)):
-            rows.add(_row(advice, report))
-        rows.facts |= {"fpp": fpp, "totals": _totals(report)}
-        rows.facts |= {"embed_command": report.command, "sample_command": report.open_question}
-        rows.facts |= {"orc_options": report.orc_options} | inputs.facts
+            report = make_report(given.paths, task, given.fpp, surveys, arguments)
+        if given.html is not None:
+            report.to_html(given.html, filesystem=output.filesystem)
+        rows.add_all(_row(advice, report) for advice in sorted(report.columns, key=_rank))
+        rows.facts |= report.to_dict() | inputs.facts
     if output.format == "table":
         _say_commands(report)
     output.summary(_summary(report))
     return output.exit_code()
+
+
+def _rank(advice: ColumnAdvice) -> int:
+    return _ORDER.index(advice.verdict)
 
 
 def _row(advice: ColumnAdvice, report: AdviceReport) -> dict[str, Any]:
@@ -161,16 +173,6 @@ def _row(advice: ColumnAdvice, report: AdviceReport) -> dict[str, Any]:
         "filter_share": shares.get(report.fpp),
         "sizes": {f"{each:g}": num_bytes for each, num_bytes in advice.sizes.items()},
         "shares": {f"{each:g}": share for each, share in shares.items() if share is not None},
-    }
-
-
-def _totals(report: AdviceReport) -> dict[str, int]:
-    return {
-        "files": report.files,
-        "row_groups": report.row_groups,
-        "rows": report.rows,
-        "num_bytes": report.num_bytes,
-        "sampled_files": report.sampled,
     }
 
 

@@ -5,11 +5,9 @@ from __future__ import annotations
 import json
 import shlex
 
-import click
-
 from ...errors import ParquetBloomError
 from ...util.messages import count
-from ..options.shared_options import command
+from ..command import CommandOptions, command, option
 from ..output.output import Output, write_text
 from ..output.row_formats import Column
 
@@ -22,42 +20,40 @@ COLUMNS = (
 )
 
 
-@command(
-    "spark-archive",
-    example=(
-        "parquet-bloom spark-archive -o env.tar.gz\n"
-        "parquet-bloom spark-archive -o env.tar.gz --without pyarrow --without numpy"
-    ),
-    exit_codes="0 the archive is written; 2 error: nothing is written, and an existing archive stays.",
-    paths=False,
-)
-@click.option(
-    "-o",
-    "--output",
-    "target",
-    metavar="PATH",
-    required=True,
-    help="Write the archive here: a path or URL that ends in .tar.gz, .tgz or .tar.",
-)
-@click.option(
-    "--without",
-    metavar="NAME",
-    multiple=True,
-    help="Leave out a distribution that executors have, and its dependencies that nothing else needs. Repeatable.",
-)
-@click.option(
-    "--extra",
-    "extras",
-    metavar="NAME",
-    multiple=True,
-    help="Also pack the dependencies of this extra of the package, such as s3. Repeatable.",
-)
-def spark_archive(output: Output, target: str, without: tuple[str, ...], extras: tuple[str, ...]) -> int:
+class ArchiveOptions(CommandOptions):
+    target: str = option(
+        "PATH",
+        "Write the archive here: a path or URL that ends in .tar.gz, .tgz or .tar.",
+        "-o",
+        "--output",
+        required=True,
+    )
+    without: tuple[str, ...] = option(
+        "NAME",
+        "Leave out a distribution that executors have, and its dependencies that nothing else needs. Repeatable.",
+        multiple=True,
+    )
+    extras: tuple[str, ...] = option(
+        "NAME",
+        "Also pack the dependencies of this extra of the package, such as s3. Repeatable.",
+        "--extra",
+        multiple=True,
+    )
+
+
+@command("spark-archive", ArchiveOptions)
+def spark_archive(output: Output, given: ArchiveOptions) -> int:
     """Pack this package and its dependencies for Spark's executors, and show the settings that use the archive.
 
     Executors unpack it into their working folder, which PYTHONPATH refers to. They need the Python version and platform
     that packed it, and the same C library or a newer one; a file in the archive names these. pyspark is not packed.
     Packed distributions take precedence over those that executors have installed.
+
+    Exit codes: 0 the archive is written; 2 error: nothing is written, and an existing archive stays.
+
+    Example:
+      parquet-bloom spark-archive -o env.tar.gz
+      parquet-bloom spark-archive -o env.tar.gz --without pyarrow --without numpy
     """
     try:
         from ...spark.executor_archive import MANIFEST, write_archive
@@ -65,9 +61,8 @@ def spark_archive(output: Output, target: str, without: tuple[str, ...], extras:
         raise ParquetBloomError(f"nothing can be packed here: {error}") from error
 
     with output.step("pack"), output.progress(0) as bar:
-        report = write_archive(
-            target, extras=extras, without=without, filesystem=output.filesystem, progress=bar.update
-        )
+        packed = {"extras": given.extras, "without": given.without}
+        report = write_archive(given.target, filesystem=output.filesystem, progress=bar.update, **packed)
     with output.rows("distributions", COLUMNS) as rows:
         made_for = report.made_for
         rows.facts |= {"output": report.path, "num_bytes": report.num_bytes, "unpacked_bytes": report.unpacked_bytes}

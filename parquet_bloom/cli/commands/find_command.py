@@ -6,7 +6,6 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack, closing
 from typing import Any
 
-import click
 import pyarrow as pa
 
 from ...errors import PredicateError
@@ -16,88 +15,71 @@ from ...predicate.tree import In, all_of
 from ...scan.model.folder_partitions import Partitions
 from ...scan.named_columns import FoundType, find_column_type, find_table_column_type, select_table_columns
 from ...scan.row_reader import RowReader
+from ...scan.scan_options import ScanOptions
 from ...util.messages import count
-from ..options.key_values import key_options, read_keys
+from ..command import POSITIVE, CommandOptions, command, group, option, usage_error
+from ..options.key_options import WhereKeys
 from ..options.path_options import check_output
-from ..options.predicate_options import (
-    collect_totals,
-    describe_plan,
-    open_footer_cache,
-    prune_files,
-    resolve_files,
-    where_options,
-)
-from ..options.shared_options import command, parse_columns, rows_options
-from ..options.table_options import TABLES_HELP, Inputs, TableRequest, table_options
+from ..options.predicate_options import PredicateOptions, describe_plan
+from ..options.shared_options import OPTIONAL_PATHS, RowColumns, RowsTarget
+from ..options.table_options import Inputs
 from ..output.output import BAD, GOOD, Output
-from ..output.row_files import open_rows, parse_format
+from ..output.row_files import open_rows
 
 _BATCH_ROWS = 8192
 _MAX_BYTES = 48 * 1024 * 1024  # of rows that are read ahead: printing them takes longer than reading them
 
 
-@command(
-    "find",
-    example=(
-        'parquet-bloom find lake/ --where "user.id = 42" --columns user,at,url\n'
-        "parquet-bloom find lake/ --where \"trace = 'f00d'\" --format ndjson | jq .url\n"
-        "parquet-bloom find 's3://bucket/events/*' --where \"id IN (1, 2)\" --limit 10 -o found.parquet\n"
-        "parquet-bloom find lake/ --keys ids.txt --key-column user.id --where \"day >= DATE '2026-01-01'\"\n"
-        'parquet-bloom find events/ --as-of 2026-01-31 --where "user.id = 42"\n'
-        'parquet-bloom find --iceberg-catalog prod --table db.events --where "user.id = 42"'
-    ),
-    exit_codes="0 rows match, 1 no row matches, 2 error: a file could not be read, so rows may be missing.",
-    optional_paths=True,
-    about=TABLES_HELP,
-)
-@where_options(required=False)
-@table_options
-@key_options
-@rows_options
-@click.option("--limit", metavar="N", type=click.IntRange(min=1), help="Stop after this number of rows.")
-def find(
-    output: Output,
-    paths: tuple[str, ...],
-    table: TableRequest,
-    where: str | None,
-    dialect: str | None,
-    timezone: str,
-    case_sensitive: bool,
-    cache: str | None,
-    index: str | None,
-    zones: tuple[str, ...],
-    ids_from: str | None,
-    id_column: str | None,
-    columns: tuple[str, ...],
-    listed: str | None,
-    limit: int | None,
-    target: str | None,
-) -> int:
+class FindOptions(CommandOptions):
+    paths: tuple[str, ...] = OPTIONAL_PATHS
+    predicate = group(PredicateOptions)
+    keys = group(WhereKeys)
+    columns = group(RowColumns)
+    rows = group(RowsTarget)
+    limit: int | None = option("N", "Stop after this number of rows.", type=POSITIVE)
+
+
+@command("find", FindOptions)
+def find(output: Output, given: FindOptions) -> int:
     """Find the rows that match a predicate, reading only what statistics, filters and page indexes do not rule out.
 
     The predicate is that of --where, or a list of keys (--keys), or both.
     Rows are printed as they are found, in the order of files. A table is laid out a thousand rows at a time. In json,
     ndjson and csv, decimals, dates, times and timestamps are strings (instants in UTC), bytes are hexadecimal, and NaN
     and the infinities are "NaN", "Infinity" and "-Infinity"; in csv, a null is an empty field and an empty string "".
+
+    Exit codes: 0 rows match, 1 no row matches, 2 error: a file could not be read, so rows may be missing.
+
+    Example:
+      parquet-bloom find lake/ --where "user.id = 42" --columns user,at,url
+      parquet-bloom find lake/ --where "trace = 'f00d'" --format ndjson | jq .url
+      parquet-bloom find 's3://bucket/events/*' --where "id IN (1, 2)" --limit 10 -o found.parquet
+      parquet-bloom find lake/ --keys ids.txt --key-column user.id --where "day >= DATE '2026-01-01'"
+      parquet-bloom find events/ --as-of 2026-01-31 --where "user.id = 42"
+      parquet-bloom find --iceberg-catalog prod --table db.events --where "user.id = 42"
     """
-    if where is None and ids_from is None and id_column is None:
-        raise click.UsageError("nothing to find: give --where, or --keys", click.get_current_context())
-    nodes = [] if where is None else [parse(where, dialect)]
-    requested = parse_columns(columns, listed)
-    kind = None if target is None else parse_format(target)
-    keys = read_keys(ids_from, id_column, paths, output.filesystem)
+    predicate, target, limit = given.predicate, given.rows.target, given.limit
+    if predicate.where is None and given.keys.keys_from is None and given.keys.key_column is None:
+        raise usage_error("nothing to find: give --where, or --keys")
+    nodes = [] if predicate.where is None else [parse(predicate.where, predicate.dialect)]
+    requested = given.columns.parse()
+    kind = given.rows.kind
+    keys = given.keys.read(given.paths, output)
+    case_sensitive = predicate.case_sensitive
     num_rows = 0
     with ExitStack() as stack:
-        footers = stack.enter_context(open_footer_cache(cache))
-        with resolve_files(paths, table, index, output) as (inputs, lake_index):
+        footers = stack.enter_context(predicate.open_footer_cache())
+        with predicate.resolve_files(given.paths, output) as (inputs, index):
             if target is not None:
                 check_output(inputs.files, target)
             found = None
             if keys is not None:
                 with output.step("keys"):
-                    found = _find_type(keys.column, inputs, case_sensitive, output, footers)
-                    nodes.append(In(keys.column, ()) if found is None else keys.match(found.column_type))
-            report = prune_files(output, inputs, all_of(nodes), timezone, case_sensitive, footers, lake_index, zones)
+                    column = keys.columns[0]
+                    found = _find_type(column, inputs, case_sensitive, output, footers)
+                    literals = () if found is None else keys.parse_column(0, found.column_type)
+                    nodes.append(In(column, tuple(dict.fromkeys(literals))))
+            report = predicate.prune(output, inputs, all_of(nodes), footers, index)
             if found is not None:
                 report.requests += found.requests
                 report.bytes_read += found.bytes_read
@@ -107,19 +89,18 @@ def find(
         if report.table is not None:
             selected, of_table = select_table_columns(report.table.schema, requested, case_sensitive)
         num_errors = len(output.failures)
-        reader = RowReader(report, selected, schema=of_table, cache=footers)
-        schema, batches = reader.read_batches(
-            _BATCH_ROWS, max_bytes=_MAX_BYTES, progress=bar.update, on_error=output.fail
-        )
+        options = ScanOptions(progress=bar.update, on_error=output.fail)
+        reader = RowReader(report, selected, schema=of_table, cache=footers, options=options)
+        schema, batches = reader.read_batches(_BATCH_ROWS, max_bytes=_MAX_BYTES)
         names = _sort_columns(schema.names, requested, case_sensitive)
         schema = pa.schema([schema.field(name) for name in names], schema.metadata)
-        facts: dict[str, Any] = {"where": report.where, "totals": {"rows": 0} | collect_totals(report)} | inputs.facts
+        facts: dict[str, Any] = {"where": report.where, "totals": {"rows": 0} | report.to_dict()} | inputs.facts
         with open_rows(output, target, kind, schema, facts) as take:
             with closing(batches):
                 for batch in _limit(batches, limit):
                     num_rows += batch.num_rows
                     take(batch.select(names))
-            facts["totals"] |= {"rows": num_rows} | collect_totals(report)  # now with what was read of the data
+            facts["totals"] |= {"rows": num_rows} | report.to_dict()  # now with what was read of the data
     what = count(num_rows, "row") + (f" in {target}" if target is not None else "")
     is_stopped = limit is not None and num_rows >= limit and report.selected_row_groups > 1  # one was read
     what += ", where --limit stops" if is_stopped else ""

@@ -9,8 +9,9 @@ import click
 from ...lake.index_advice import SAMPLE, advise_index
 from ...lake.units import GRANULARITIES
 from ...util.messages import count
+from ..command import POSITIVE, CommandOptions, argument, command, option
 from ..options.name_completion import complete_columns
-from ..options.shared_options import command, parse_whole_number
+from ..options.shared_options import parse_whole_number
 from ..output.output import BAD, GOOD, Output
 from ..output.row_formats import Column
 
@@ -29,39 +30,31 @@ COLUMNS = (
 )
 
 
-@command(
-    "index advise",
-    example=(
-        "parquet-bloom index advise lake/ user.id\n"
-        "parquet-bloom index advise s3://bucket/events id --granularity file --granularity zone --zone-rows 4096"
-    ),
-    exit_codes="0 a granularity is recommended, 1 no index is, 2 error.",
-    paths=False,
-    about="LAKE is a folder, a quoted pattern, a URL of either, or the folder of a Delta or Iceberg table.",
-)
-@click.argument("lake", metavar="LAKE", type=click.Path(readable=False))
-@click.argument("column", metavar="COLUMN", shell_complete=complete_columns)
-@click.option(
-    "--granularity",
-    "granularities",
-    type=click.Choice(GRANULARITIES),
-    multiple=True,
-    help="Consider this granularity only. Repeatable. Default: all.",
-)
-@click.option(
-    "--zone-rows", metavar="N", callback=parse_whole_number, help="Rows of a zone to consider, 8192 by default."
-)
-@click.option(
-    "--sample",
-    metavar="N",
-    type=click.IntRange(min=1),
-    default=SAMPLE,
-    show_default=True,
-    help="Files to read, spread over the lake: the estimates are made from them.",
-)
-def advise(
-    output: Output, lake: str, column: str, granularities: tuple[str, ...], zone_rows: int | None, sample: int
-) -> int:
+class IndexAdviseOptions(CommandOptions):
+    lake: str = argument(
+        "LAKE",
+        "LAKE is a folder, a quoted pattern, a URL of either, or the folder of a Delta or Iceberg table.",
+        type=click.Path(readable=False),
+    )
+    column: str = argument("COLUMN", shell_complete=complete_columns)
+    granularities: tuple[str, ...] = option(
+        None,
+        "Consider this granularity only. Repeatable. Default: all.",
+        "--granularity",
+        type=click.Choice(GRANULARITIES),
+        multiple=True,
+    )
+    zone_rows: int | None = option("N", "Rows of a zone to consider, 8192 by default.", callback=parse_whole_number)
+    sample: int = option(
+        "N",
+        "Files to read, spread over the lake: the estimates are made from them.",
+        type=POSITIVE,
+        default=SAMPLE,
+    )
+
+
+@command("index advise", IndexAdviseOptions)
+def advise(output: Output, given: IndexAdviseOptions) -> int:
     """Estimate what an index of COLUMN will cost by each granularity, and recommend one.
 
     All figures are estimates from a sample, of an index in the layout postings. Prints a row per granularity, then the
@@ -75,14 +68,20 @@ def advise(
               pages how many pages that is: of local files, and of files with
               a page index
     or reads  the same of files in an object store without a page index
+
+    Exit codes: 0 a granularity is recommended, 1 no index is, 2 error.
+
+    Example:
+      parquet-bloom index advise lake/ user.id
+      parquet-bloom index advise s3://bucket/events id --granularity file --granularity zone --zone-rows 4096
     """  # noqa: D301
     with output.step("look at files"):
         advice = advise_index(
-            lake,
-            column,
-            granularities=granularities or GRANULARITIES,
-            zone_rows=zone_rows,
-            sample=sample,
+            given.lake,
+            given.column,
+            granularities=given.granularities or GRANULARITIES,
+            zone_rows=given.zone_rows,
+            sample=given.sample,
             lake_storage_options=output.storage_options,
         )
     with output.rows("granularities", COLUMNS) as rows:
@@ -91,11 +90,7 @@ def advise(
             rows.add(row | {"recommended": one.granularity == advice.recommended})
         rows.facts |= {"column": advice.column, "page_index": advice.page_index}
         rows.facts |= {"reason": advice.reason, "create_command": advice.command or None}
-        rows.facts["totals"] = {
-            "files": advice.files,
-            "rows": advice.rows,
-            "sampled_files": advice.sampled_files,
-        }
+        rows.facts["totals"] = {"files": advice.files, "rows": advice.rows, "sampled_files": advice.sampled_files}
     output.summary(advice.reason)
     if advice.command:
         output.summary(advice.command)

@@ -15,9 +15,10 @@ from ...lake.index_reports import CheckReport, IndexStats
 from ...lake.units import FILE
 from ...predicate import Equal, In, parse_sql
 from ...util.messages import count
-from ..options.index_options import INDEX_HELP, complete_indexed_columns, index_argument, no_live_option, open_index
+from ..command import CommandOptions, OnceCommand, argument, command, flag, option, usage_error
+from ..options.index_options import INDEX, NO_LIVE, complete_indexed_columns, open_index
 from ..options.path_options import STDIN
-from ..options.shared_options import OnceCommand, command, timezone_option
+from ..options.shared_options import TIMEZONE
 from ..output.output import BAD, GOOD, Output
 from ..output.row_formats import Column
 
@@ -57,78 +58,60 @@ class _Lookup(OnceCommand):
         return remaining
 
 
-@command(
-    "index lookup",
-    example=(
-        "parquet-bloom index lookup ids.index --column user.id 42 43\n"
-        "parquet-bloom index lookup ids.index --column trace --text f00d --format ndjson | jq -r .file\n"
-        "parquet-bloom index lookup ids.index --column day \"DATE '2026-01-30'\"\n"
-        "parquet-bloom index lookup ids.index --column '(tenant, id)' \"('acme', 42)\"\n"
-        "parquet-bloom index lookup ids.index --column user.id - < ids.txt"
-    ),
-    exit_codes="0 files are listed, 1 no file is: no row has any of the values; 2 error.",
-    paths=False,
-    about=(
-        f"{INDEX_HELP} A VALUE is a literal as in `find --where`: 42, 1.50, 1e3, 'text', TRUE, X'AB', DATE "
-        "'2026-01-30', TIMESTAMP '...', UUID '...'; of several columns together ('acme', 42); or - for values on "
-        "standard input, one a line."
-    ),
-    cls=_Lookup,
-    ignore_unknown_options=True,
-)
-@index_argument
-@click.argument("values", metavar="VALUE...", nargs=-1, required=True, shell_complete=complete_indexed_columns)
-@click.option(
-    "--column",
-    metavar="NAME",
-    shell_complete=complete_indexed_columns,
-    help="Look values up in this column, or expression, of the index. Without it the first VALUE is its name.",
-)
-@click.option(
-    "--text",
-    "as_text",
-    is_flag=True,
-    help="Take VALUEs literally, as strings without quotes: for columns of strings, UUIDs, dates and times.",
-)
-@no_live_option
-@timezone_option
-def lookup(
-    output: Output,
-    path: str,
-    column: str | None,
-    values: tuple[str, ...],
-    as_text: bool,
-    no_live: bool,
-    timezone: str,
-) -> int:
+class LookupOptions(CommandOptions):
+    path: str = INDEX
+    values: tuple[str, ...] = argument(
+        "VALUE...",
+        "A VALUE is a literal as in `find --where`: 42, 1.50, 1e3, 'text', TRUE, X'AB', DATE '2026-01-30', TIMESTAMP "
+        "'...', UUID '...'; of several columns together ('acme', 42); or - for values on standard input, one a line.",
+        nargs=-1,
+        required=True,
+        shell_complete=complete_indexed_columns,
+    )
+    column: str | None = option(
+        "NAME",
+        "Look values up in this column, or expression, of the index. Without it the first VALUE is its name.",
+        shell_complete=complete_indexed_columns,
+    )
+    as_text: bool = flag(
+        "Take VALUEs literally, as strings without quotes: for columns of strings, UUIDs, dates and times.", "--text"
+    )
+    no_live: bool = NO_LIVE
+    timezone: str = TIMEZONE
+
+
+@command("index lookup", LookupOptions, cls=_Lookup, ignore_unknown_options=True)
+def lookup(output: Output, given: LookupOptions) -> int:
     """List the files (and row groups, and rows in them) that may hold each VALUE.
 
     A file that is not listed has no such row. The result includes every file of the lake that is not indexed, or has
     changed since it was.
+
+    Exit codes: 0 files are listed, 1 no file is: no row has any of the values; 2 error.
+
+    Example:
+      parquet-bloom index lookup ids.index --column user.id 42 43
+      parquet-bloom index lookup ids.index --column trace --text f00d --format ndjson | jq -r .file
+      parquet-bloom index lookup ids.index --column day "DATE '2026-01-30'"
+      parquet-bloom index lookup ids.index --column '(tenant, id)' "('acme', 42)"
+      parquet-bloom index lookup ids.index --column user.id - < ids.txt
     """
+    column, values = given.column, given.values
     if column is None:
         column, values = values[0], values[1:]
     if not values:
-        raise click.UsageError("missing argument 'VALUE...'", click.get_current_context())
+        raise usage_error("missing argument 'VALUE...'")
     texts = list(_expand_stdin(values))
-    literals = texts if as_text else list(_parse_literals(texts))
-    with open_index(output, path, live=not no_live) as index, output.step("look up"):
+    literals = texts if given.as_text else list(_parse_literals(texts))
+    with open_index(output, given.path, live=not given.no_live) as index, output.step("look up"):
         index.state.require_comparable(column, literals)
-        answers = index.lookup(column, literals, timezone=timezone)
+        answers = index.lookup(column, literals, timezone=given.timezone)
         unindexed = len(index.unindexed)
     num_candidates = sum(map(len, answers))
     files = len({candidate.path for answer in answers for candidate in answer})
     with output.rows("candidates", LOOKUP_COLUMNS) as rows:
         for value, answer in zip(texts, answers, strict=True):
-            rows.add_all(
-                {
-                    "value": value,
-                    "row_groups": _as_list(each.row_groups),
-                    "rows": None if each.rows is None else [[list(span) for span in ranges] for ranges in each.rows],
-                    "file": each.path,
-                }
-                for each in answer
-            )
+            rows.add_all(each.to_dict() | {"value": value, "file": each.path} for each in answer)
         rows.facts |= {"column": column, "doubts": answers.doubts}
         rows.facts["totals"] = {
             "values": len(texts),
@@ -145,10 +128,6 @@ def lookup(
         text += f", {unindexed:,} of them not indexed"
     output.summary(f"{text}; {count(answers.requests, 'request')}, {count(answers.bytes_read, 'byte')}")
     return output.exit_code(GOOD if num_candidates else BAD)
-
-
-def _as_list(row_groups: Iterable[int] | None) -> list[int] | None:
-    return None if row_groups is None else list(row_groups)
 
 
 def _format_ranges(ranges: Iterable[list[int]]) -> str:
@@ -193,38 +172,41 @@ def _parse_literal(text: str) -> Any:
 CHECK_COLUMNS = (Column("problem", "problem", folds=True, style={"fg": "red"}),)
 
 
-@command(
-    "index check",
-    example="parquet-bloom index check ids.index --sample 10",
-    exit_codes="0 no problem, 1 the index has problems, 2 error.",
-    paths=False,
-    about=INDEX_HELP,
-)
-@index_argument
-@click.option(
-    "--sample",
-    metavar="N",
-    type=click.IntRange(min=0),
-    default=0,
-    show_default=True,
-    help="Read N of its files again, chosen at random, and look up every value in them.",
-)
-def check(output: Output, path: str, sample: int) -> int:
+class CheckOptions(CommandOptions):
+    path: str = INDEX
+    sample: int = option(
+        "N",
+        "Read N of its files again, chosen at random, and look up every value in them.",
+        type=click.IntRange(min=0),
+        default=0,
+    )
+
+
+@command("index check", CheckOptions)
+def check(output: Output, given: CheckOptions) -> int:
     """Read all of an index, and optionally some of its files again; show the problems, a row each.
 
     A lookup that reads a broken part of the index lists every file this part may cover; create a new index to fix that.
+
+    Exit codes: 0 no problem, 1 the index has problems, 2 error.
+
+    Example:
+      parquet-bloom index check ids.index --sample 10
     """
     try:
-        with open_index(output, path, live=sample > 0) as index, output.progress(0) as bar, output.step("check"):
-            report = index.check(sample, bar.update)
+        with (
+            open_index(output, given.path, live=given.sample > 0) as index,
+            output.progress(0) as bar,
+            output.step("check"),
+        ):
+            report = index.check(given.sample, bar.update)
     except BrokenIndexError as error:  # it cannot even be opened
         report = CheckReport([str(error)])
     with output.rows("problems", CHECK_COLUMNS) as rows:
-        for problem in report.problems:
-            rows.add({"problem": problem})
+        rows.add_all({"problem": problem} for problem in report.problems)
         rows.facts["totals"] = {"problems": len(report.problems), "files": report.files, "values": report.values}
     text = count(len(report.problems), "problem") if report.problems else "nothing is wrong"
-    if sample:
+    if given.sample:
         text += f"; {count(report.files, 'file')} read again, {count(report.values, 'value')} looked up"
     output.summary(text)
     return output.exit_code(GOOD if report.ok else BAD)
@@ -239,47 +221,40 @@ STATS_COLUMNS = (
 )
 
 
-@command(
-    "index stats",
-    example="parquet-bloom index stats ids.index --json",
-    exit_codes="0 shown, 2 error.",
-    paths=False,
-    about=INDEX_HELP,
-)
-@index_argument
-@no_live_option
-def stats(output: Output, path: str, no_live: bool) -> int:
+class StatsOptions(CommandOptions):
+    path: str = INDEX
+    no_live: bool = NO_LIVE
+
+
+@command("index stats", StatsOptions)
+def stats(output: Output, given: StatsOptions) -> int:
     """Show the size of an index, a row per column: values (once per file, row group or zone), bytes, bytes a value.
 
     "named in vain" is the number of files (or row groups, or zones) that a lookup is expected to list for a value that
     no file has.
+
+    Exit codes: 0 shown, 2 error.
+
+    Example:
+      parquet-bloom index stats ids.index --json
     """
-    with open_index(output, path, live=not no_live) as index, output.step("reckon"):
+    with open_index(output, given.path, live=not given.no_live) as index, output.step("reckon"):
         statistics = index.stats()
+    facts = statistics.to_dict() | {"zone_rows": statistics.zone_rows or None}
     with output.rows("columns", STATS_COLUMNS) as rows:
         for column in statistics.columns:
             values, num_bytes = statistics.entries[column], statistics.num_bytes[column]
             row = {"column": column, "values": values, "num_bytes": num_bytes}
             row |= {"bytes_a_value": num_bytes / values if values else None}
             rows.add(row | {"expected_false": float(statistics.expected_false[column])})
-        rows.facts |= {
-            "layout": statistics.layout,
-            "granularity": statistics.granularity,
-            "zone_rows": statistics.zone_rows or None,
-            "settings": dict(statistics.settings),
-        }
-        rows.facts |= {"version": statistics.version, "snapshot": dict(statistics.snapshot)}
-        rows.facts["totals"] = {
-            "segments": statistics.segments,
-            "files": statistics.files,
-            "units": statistics.units,
-            "unindexed": statistics.unindexed,
-            "changed": statistics.changed,
-            "gone": statistics.gone,
-            "files_bytes": statistics.files_bytes,
-        }
+        rows.facts |= {key: facts[key] for key in _STATS_FACTS}
+        rows.facts["totals"] = {key: facts[key] for key in _STATS_TOTALS}
     output.summary(_summarize(statistics))
     return output.exit_code()
+
+
+_STATS_FACTS = ("layout", "granularity", "zone_rows", "settings", "version", "snapshot")
+_STATS_TOTALS = ("segments", "files", "units", "unindexed", "changed", "gone", "files_bytes")
 
 
 def _summarize(statistics: IndexStats) -> str:

@@ -8,113 +8,53 @@ import os
 import click
 
 from ...errors import ParquetBloomError
-from ..options.index_options import index_argument, open_index, parse_size
-from ..options.shared_options import command
+from ..command import POSITIVE, CommandOptions, command, flag, option
+from ..options.index_options import INDEX, open_index, parse_size
 from ..output.output import Output, write_text
 
 
-@command(
-    "index serve",
-    example=(
-        "parquet-bloom index serve ids.index --refresh 60\n"
-        "curl 'http://127.0.0.1:8080/lookup?column=user.id&value=42'\n"
-        'curl -H \'Content-Type: application/json\' -d \'{"column": "user.id", "values": [42, 43]}\' '
-        "http://127.0.0.1:8080/lookup"
-    ),
-    exit_codes="0 stopped by SIGTERM or Ctrl-C, 2 error.",
-    paths=False,
-)
-@index_argument
-@click.option(
-    "--host",
-    metavar="ADDRESS",
-    default="127.0.0.1",
-    show_default=True,
-    help="Address to listen on. Without a token anyone who can reach it may look up, append and remove.",
-)
-@click.option(
-    "--port",
-    type=click.IntRange(0, 65535),
-    default=8080,
-    show_default=True,
-    help="Port to listen on; 0 for a free port. The URL is printed when the service is ready.",
-)
-@click.option(
-    "--token-file",
-    metavar="FILE",
-    type=click.Path(dir_okay=False),
-    help="Answer only requests with the header 'Authorization: Bearer TOKEN', where the token is a line of this file. "
-    "The environment variable PARQUET_BLOOM_TOKEN may hold one instead. GET /health needs none.",
-)
-@click.option("--open-metrics", is_flag=True, help="Answer GET /metrics without a token.")
-@click.option(
-    "--rows",
-    is_flag=True,
-    help="Answer POST /get with rows of the lake. Default: names of files only.",
-)
-@click.option("--read-only", is_flag=True, help="Answer lookups only: refuse append and remove.")
-@click.option(
-    "--root",
-    "roots",
-    metavar="PATH",
-    multiple=True,
-    help="Also allow appending files below this folder or URL. Default: files in the lake of the index. Repeatable.",
-)
-@click.option(
-    "--refresh",
-    "refresh_seconds",
-    metavar="SECONDS",
-    type=click.FloatRange(min=0.1),
-    help="Reload the index and list the lake again at this interval. Default: only on POST /refresh.",
-)
-@click.option(
-    "--max-values",
-    metavar="N",
-    type=click.IntRange(min=1),
-    default=10_000,
-    show_default=True,
-    help="Maximum number of values, or files, in a request.",
-)
-@click.option(
-    "--max-body",
-    metavar="SIZE",
-    default="8MB",
-    show_default=True,
-    callback=parse_size,
-    help="Maximum size of a request.",
-)
-@click.option(
-    "--max-rows",
-    metavar="N",
-    type=click.IntRange(min=1),
-    default=100_000,
-    show_default=True,
-    help="Maximum number of rows in an answer to POST /get.",
-)
-@click.option(
-    "--max-answer",
-    metavar="SIZE",
-    default="16MB",
-    show_default=True,
-    callback=parse_size,
-    help="Maximum size of the rows in an answer.",
-)
-def serve(
-    output: Output,
-    path: str,
-    host: str,
-    port: int,
-    token_file: str | None,
-    open_metrics: bool,
-    rows: bool,
-    read_only: bool,
-    roots: tuple[str, ...],
-    refresh_seconds: float | None,
-    max_values: int,
-    max_body: int,
-    max_rows: int,
-    max_answer: int,
-) -> int:
+class ServeOptions(CommandOptions):
+    path: str = INDEX
+    host: str = option(
+        "ADDRESS",
+        "Address to listen on. Without a token anyone who can reach it may look up, append and remove.",
+        default="127.0.0.1",
+    )
+    port: int = option(
+        None,
+        "Port to listen on; 0 for a free port. The URL is printed when the service is ready.",
+        type=click.IntRange(0, 65535),
+        default=8080,
+    )
+    token_file: str | None = option(
+        "FILE",
+        "Answer only requests with the header 'Authorization: Bearer TOKEN', where the token is a line of this file. "
+        "The environment variable PARQUET_BLOOM_TOKEN may hold one instead. GET /health needs none.",
+        type=click.Path(dir_okay=False),
+    )
+    open_metrics: bool = flag("Answer GET /metrics without a token.")
+    rows: bool = flag("Answer POST /get with rows of the lake. Default: names of files only.")
+    read_only: bool = flag("Answer lookups only: refuse append and remove.")
+    roots: tuple[str, ...] = option(
+        "PATH",
+        "Also allow appending files below this folder or URL. Default: files in the lake of the index. Repeatable.",
+        "--root",
+        multiple=True,
+    )
+    refresh_seconds: float | None = option(
+        "SECONDS",
+        "Reload the index and list the lake again at this interval. Default: only on POST /refresh.",
+        "--refresh",
+        type=click.FloatRange(min=0.1),
+    )
+    max_values: int = option("N", "Maximum number of values, or files, in a request.", type=POSITIVE, default=10_000)
+    max_body: int = option("SIZE", "Maximum size of a request.", default="8MB", callback=parse_size)
+    max_rows: int = option("N", "Maximum number of rows in an answer to POST /get.", type=POSITIVE, default=100_000)
+    max_answer: int = option("SIZE", "Maximum size of the rows in an answer.", default="16MB", callback=parse_size)
+
+
+@command("index serve", ServeOptions)
+def serve(output: Output, given: ServeOptions) -> int:
     """Answer lookups in an index over HTTP, and index appended files.
 
     POST /lookup {"column": ..., "values": [...]}, GET /lookup?column=&value=, POST /append and /remove with
@@ -123,6 +63,13 @@ def serve(
     rows, as JSON, or as an Arrow stream where Accept says application/vnd.apache.arrow.stream.
 
     The lake is checked for changed and new files when the service starts, changes the index, and refreshes.
+
+    Exit codes: 0 stopped by SIGTERM or Ctrl-C, 2 error.
+
+    Example:
+      parquet-bloom index serve ids.index --refresh 60
+      curl 'http://127.0.0.1:8080/lookup?column=user.id&value=42'
+      curl -H 'Content-Type: application/json' -d '{"column": "user.id", "values": [42, 43]}' http://127.0.0.1:8080/lookup
     """
     try:
         from ...serve import request_guards, server
@@ -134,18 +81,27 @@ def serve(
         text = f"the service needs the extra 'serve': pip install 'parquet-bloom[serve]' ({error})"
         raise ParquetBloomError(text) from error
 
-    request_guards.check_roots(roots)
-    bounds = {"max_values": max_values, "max_body": max_body, "max_rows": max_rows, "max_answer": max_answer}
-    tokens = read_tokens(token_file, os.environ)
+    request_guards.check_roots(given.roots)
+    tokens = read_tokens(given.token_file, os.environ)
     settings = Settings(
-        read_only, roots, refresh_seconds, rows=rows, tokens=tokens, open_metrics=open_metrics, **bounds
+        given.read_only,
+        given.roots,
+        given.refresh_seconds,
+        rows=given.rows,
+        tokens=tokens,
+        open_metrics=given.open_metrics,
+        max_values=given.max_values,
+        max_body=given.max_body,
+        max_rows=given.max_rows,
+        max_answer=given.max_answer,
     )
-    with open_index(output, path) as index:
-        if rows:
+    host = given.host
+    with open_index(output, given.path) as index:
+        if given.rows:
             check_lake(index)
-        listening = server.listen(host, port)
+        listening = server.listen(host, given.port)
         if not is_loopback(listening.getsockname()[0]):
-            _warn(output, host, tokens is not None, rows)
+            _warn(output, host, tokens is not None, given.rows)
         service = Service(index, settings, index.lake_filesystem)
 
         def ready(url: str) -> None:

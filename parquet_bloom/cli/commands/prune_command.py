@@ -13,20 +13,12 @@ from ...scan.model.scan_plan import RowGroupPlan
 from ...scan.plan_report import PruneReport
 from ...scan.scan import find_row_ranges
 from ...util.messages import count
+from ..command import CommandOptions, command, flag, group, option, usage_error
 from ..options.path_options import check_output
-from ..options.predicate_options import (
-    collect_totals,
-    describe_plan,
-    open_footer_cache,
-    prune_files,
-    resolve_files,
-    where_options,
-)
-from ..options.shared_options import command
-from ..options.table_options import TABLES_HELP, TableRequest, table_options
-from ..output.orc_rows import STRIPE
+from ..options.predicate_options import RequiredPredicate, describe_plan
+from ..options.shared_options import OPTIONAL_PATHS
 from ..output.output import BAD, GOOD, Output
-from ..output.row_formats import Column, text_or_blank
+from ..output.row_formats import STRIPE, Column, text_or_blank
 
 _MAX_RANGES = 4  # shown per row group in a table
 
@@ -51,53 +43,27 @@ COLUMNS = (
 )
 
 
-@command(
-    "prune",
-    example=(
-        "parquet-bloom prune lake/ --where \"user_id = 42 AND day IN ('2024-01-01', '2024-01-02')\"\n"
-        'parquet-bloom prune lake/ --where "user_id = 42" --html prune.html --check\n'
-        "parquet-bloom prune lake/ --where \"trace = 'f00d'\" --format csv | grep ,true,\n"
-        "parquet-bloom prune --index lake.index --where \"trace = 'f00d'\""
-    ),
-    exit_codes="0 rows may match, 1 no row can, 2 error: a file could not be read, so matches may be missing.",
-    optional_paths=True,
-    about=TABLES_HELP,
-)
-@where_options()
-@table_options
-@click.option(
-    "--html",
-    metavar="FILE",
-    help="Also write a self-contained HTML page: a heat map of files and row groups, and the quality of the filters. "
-    "This reads the filters, at most 64 MiB of them.",
-)
-@click.option(
-    "--check",
-    is_flag=True,
-    help="With --html: read the predicate's columns where rows may match, and show where rows do match, and which row "
-    "groups are read in vain.",
-)
-@click.option(
-    "--asked-fpp",
-    metavar="FPP",
-    type=click.FloatRange(0, 1, min_open=True, max_open=True),
-    help="With --html: the false-positive probability the filters were embedded with, for comparison.",
-)
-def prune(
-    output: Output,
-    paths: tuple[str, ...],
-    table: TableRequest,
-    where: str,
-    dialect: str | None,
-    timezone: str,
-    case_sensitive: bool,
-    cache: str | None,
-    index: str | None,
-    zones: tuple[str, ...],
-    html: str | None,
-    check: bool,
-    asked_fpp: float | None,
-) -> int:
+class PruneOptions(CommandOptions):
+    paths: tuple[str, ...] = OPTIONAL_PATHS
+    predicate = group(RequiredPredicate)
+    html: str | None = option(
+        "FILE",
+        "Also write a self-contained HTML page: a picture of files and row groups, and the quality of the filters. "
+        "This reads the filters, at most 64 MiB of them.",
+    )
+    check: bool = flag(
+        "With --html: read the predicate's columns where rows may match, and show where rows do match, and which row "
+        "groups are read in vain."
+    )
+    asked_fpp: float | None = option(
+        "FPP",
+        "With --html: the false-positive probability the filters were embedded with, for comparison.",
+        type=click.FloatRange(0, 1, min_open=True, max_open=True),
+    )
+
+
+@command("prune", PruneOptions)
+def prune(output: Output, given: PruneOptions) -> int:
     """Show which files and row groups can hold a matching row, and what rules out the others.
 
     The decision uses statistics and Bloom filters, partition folders such as day=2026-01-31, what a table's metadata
@@ -105,31 +71,39 @@ def prune(
     ("table") or the index ("index") are not opened, and take one row of output. Row ranges are those that page
     indexes and zones do not rule out. Row groups of ORC files are numbered across stripes. When in doubt, a row group
     is read, and the doubt is reported.
+
+    Exit codes: 0 rows may match, 1 no row can, 2 error: a file could not be read, so matches may be missing.
+
+    Example:
+      parquet-bloom prune lake/ --where "user_id = 42 AND day IN ('2024-01-01', '2024-01-02')"
+      parquet-bloom prune lake/ --where "user_id = 42" --html prune.html --check
+      parquet-bloom prune lake/ --where "trace = 'f00d'" --format csv | grep ,true,
+      parquet-bloom prune --index lake.index --where "trace = 'f00d'"
     """
-    if html is None and (check or asked_fpp is not None):
-        raise click.UsageError("--check and --asked-fpp are about the page of --html", click.get_current_context())
-    node = parse(where, dialect)
+    predicate, html = given.predicate, given.html
+    if html is None and (given.check or given.asked_fpp is not None):
+        raise usage_error("--check and --asked-fpp are about the page of --html")
+    node = parse(predicate.where, predicate.dialect)
     with ExitStack() as stack:
-        inputs, lake_index = stack.enter_context(resolve_files(paths, table, index, output))
+        inputs, index = stack.enter_context(predicate.resolve_files(given.paths, output))
         if html is not None:
             check_output(inputs.files, html)
         rows = stack.enter_context(output.rows("row_groups", COLUMNS))
-        footers = stack.enter_context(open_footer_cache(cache))
-        report = prune_files(output, inputs, node, timezone, case_sensitive, footers, lake_index, zones)
+        footers = stack.enter_context(predicate.open_footer_cache())
+        report = predicate.prune(output, inputs, node, footers, index)
         with output.progress(report.selected_files) as bar, output.step("page indexes"):
             ranges = find_row_ranges(report, cache=footers, on_error=output.fail, progress=bar.update)
         if html is not None:
             with output.progress(len(inputs.files)) as bar, output.step("picture"):
-                report.to_html(
-                    html, check=check, asked_fpp=asked_fpp, filesystem=output.filesystem, progress=bar.update
-                )
+                options: dict[str, Any] = {"check": given.check, "asked_fpp": given.asked_fpp}
+                report.to_html(html, filesystem=output.filesystem, progress=bar.update, **options)
         for file in report.files:
             if file.unopened:
                 file_plan = RowGroupPlan(-1, False, frozenset({file.unopened_by}), file.unopened)
                 rows.add(_row(file.path, file_plan, None) | {"row_group": None, "num_rows": None})
             file_ranges = ranges.get(file.path, {})
             rows.add_all(_row(file.path, one, file_ranges.get(one.row_group)) for one in file.row_groups)
-        rows.facts |= {"where": report.where, "totals": collect_totals(report)} | inputs.facts
+        rows.facts |= {"where": report.where, "totals": report.to_dict()} | inputs.facts
     output.summary(describe_plan(report))
     return output.exit_code(GOOD if _can_match(report, ranges) else BAD)
 

@@ -2,27 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from ...core.bloom.variants import FINAL_NAME
 from ...errors import EncryptedFileError, ParquetBloomError, UnknownColumnError
-from ...file.bloom_file import BloomFile
+from ...file.bloom_file import BloomFile, parse_variant
 from ...file.chunk_filter import ChunkFilter
-from ...file.file_columns import find_leaves
+from ...file.file_columns import AnyLeaf, find_leaves
 from ...metadata.filter_header import ALGORITHMS, COMPRESSIONS, HASHES, hash_name
 from ...metadata.writer_rules import Doubt
+from ...scan.model.data_file import open_any
+from ...storage import open_source
 from ...util.messages import count
-from ..options.shared_options import column_option, command, variant_option
-from ..options.table_options import TABLES_HELP, TableRequest, find_inputs, table_options
-from ..output import orc_rows
+from ..command import CommandOptions, command, group, option
+from ..options.shared_options import OPTIONAL_PATHS, VARIANT, columns_option
+from ..options.table_options import TableVersion, find_inputs
 from ..output.output import Output
-from ..output.row_formats import PROBLEM, Column
+from ..output.row_formats import PROBLEM, STRIPE, Column, text_or_blank
 
 if TYPE_CHECKING:
-    from ...orc import OrcFile
+    from ...orc import OrcFile, OrcFilter
 
 
 def _has_standard_name(key: str, names: dict[int, str]) -> Any:
@@ -33,13 +35,17 @@ def _is_orc(row: Any) -> bool:
     return row["stripe"] is not None
 
 
+def _is_parquet(row: Any) -> bool:
+    return row["stripe"] is None
+
+
 COLUMNS = (
     Column("file", "file", folds=True),
     Column("row_group", "row group", right=True),
-    orc_rows.STRIPE,
+    STRIPE,
     Column("column", "column", folds=True),
     Column("type", "type", folds=True),
-    orc_rows.STREAM,
+    Column("stream", "stream", rare=_is_parquet, folds=True),
     Column("offset", "offset", right=True, rare=_is_orc),
     Column("length", "length", right=True, rare=_is_orc),
     Column("num_bytes", "bytes", right=True),
@@ -50,50 +56,49 @@ COLUMNS = (
     ),
     Column("variant", "variant", rare=lambda row: row["variant"] in (None, FINAL_NAME), folds=True),
     Column("num_blocks", "blocks", right=True, rare=_is_orc),
-    orc_rows.FUNCTIONS,
+    Column("num_hash_functions", "k", right=True, rare=_is_parquet),
     Column("fill", "fill", right=True, text=lambda value: "-" if value is None else f"{value:.3f}"),
     Column("fpp", "fpp", right=True),
     Column("ndv_estimate", "ndv", right=True, text=lambda value: "-" if value is None else f"{value:.0f}"),
-    orc_rows.DOUBT,
+    Column("doubt", "not asked, as", text=text_or_blank, rare=lambda row: row["doubt"] is None, folds=True),
     PROBLEM,
 )
 
 
-@command(
-    "show",
-    example="parquet-bloom show lake/ --column user.id\nparquet-bloom show a.parquet --row-group 0 --json",
-    exit_codes="0 shown (the row of a broken filter says what is broken), 2 error.",
-    optional_paths=True,
-    about=TABLES_HELP,
-)
-@table_options
-@column_option("Show the filters of this column only: a dotted path; a group means all columns in it. Repeatable.")
-@click.option(
-    "--row-group",
-    "row_groups",
-    metavar="N",
-    type=click.IntRange(min=0),
-    multiple=True,
-    help="Show the filters of this row group of each file only, counted from 0, in ORC files across stripes. "
-    "Repeatable.",
-)
-@variant_option
-def show(
-    output: Output,
-    paths: tuple[str, ...],
-    table: TableRequest,
-    columns: tuple[str, ...],
-    row_groups: tuple[int, ...],
-    variant: str | None,
-) -> int:
+class ShowOptions(CommandOptions):
+    paths: tuple[str, ...] = OPTIONAL_PATHS
+    table = group(TableVersion)
+    columns: tuple[str, ...] = columns_option(
+        "Show the filters of this column only: a dotted path; a group means all columns in it. Repeatable."
+    )
+    row_groups: tuple[int, ...] = option(
+        "N",
+        "Show the filters of this row group of each file only, counted from 0, in ORC files across stripes. "
+        "Repeatable.",
+        "--row-group",
+        type=click.IntRange(min=0),
+        multiple=True,
+    )
+    variant: str | None = VARIANT
+
+
+@command("show", ShowOptions)
+def show(output: Output, given: ShowOptions) -> int:
     """Show the filters of Parquet and ORC files, a row each: offset, header, size, fill, false-positive probability.
 
     fpp and ndv (distinct values) are estimated from the bits that are set. The format of a file is detected from its
     content, not its name. Row groups of ORC files are numbered across stripes; filters that are useless because of
     known writer bugs are marked. Columns of a table have the names that it gives them. The last line, and "distrusted"
     in JSON, say of which columns of Parquet files not all is believed, since their writer is known to get it wrong.
+
+    Exit codes: 0 shown (the row of a broken filter says what is broken), 2 error.
+
+    Example:
+      parquet-bloom show lake/ --column user.id
+      parquet-bloom show a.parquet --row-group 0 --json
     """
-    inputs = find_inputs(paths, table, output)
+    columns, row_groups = given.columns, given.row_groups
+    inputs = find_inputs(given.paths, given.table, output)
     missing = set(columns)
     highest = -1
     totals = {"files": 0, "filters": 0, "broken": 0, "doubtful": 0, "num_bytes": 0}
@@ -103,8 +108,9 @@ def show(
             with (
                 output.collect_errors(),
                 output.step("read filters"),
-                orc_rows.open_file(file.path, output.filesystem, variant, inputs.footers) as opened,
+                open_source(file.path, output.filesystem) as source,
             ):
+                opened = open_any(source, inputs.footers, parse_variant(given.variant))
                 totals["files"] += 1
                 highest = max(highest, len(opened.row_groups) - 1)
                 distrusted += _list_distrusted(opened, columns)
@@ -150,15 +156,22 @@ def _summarize_distrusted(distrusted: list[dict[str, str]]) -> str:
 def _rows(
     file: BloomFile | OrcFile, columns: Collection[str], row_groups: Collection[int], missing: set[str]
 ) -> Iterator[dict[str, Any]]:
+    """Yield a row per filter.
+
+    Parameters
+    ----------
+    columns, row_groups : columns and row groups to show, in ORC files numbered across stripes; all if empty.
+    missing : names that no file had so far; those that this file has are removed.
+    """
     if not isinstance(file, BloomFile):
-        yield from orc_rows.iter_filter_rows(file, columns, row_groups, missing, [column.key for column in COLUMNS])
+        names = [leaf.name for leaf in _choose(file.leaves, columns, missing)]
+        numbers = {(group.stripe, group.row_group): group.number for group in file.row_groups}
+        for each in file.filters(names) if names else ():
+            number = numbers.get((each.stripe, each.row_group))
+            if not row_groups or number in row_groups:
+                yield _make_orc_row(file, each, number)
         return
-    leaves = file.leaves
-    if columns:
-        matches = {name: find_leaves(leaves, name) for name in columns}
-        missing.difference_update(name for name in columns if matches[name])
-        indices = {leaf.index for name in columns for leaf in matches[name]}
-        leaves = [leaf for leaf in leaves if leaf.index in indices]
+    leaves = _choose(file.leaves, columns, missing)
     for row_group in file.row_groups:
         if not row_groups or row_group in row_groups:
             for leaf in leaves:
@@ -169,10 +182,29 @@ def _rows(
                         raise
                     continue
                 if chunk is not None:
-                    yield _row(file, chunk)
+                    yield _make_row(file, chunk)
 
 
-def _row(file: BloomFile, chunk: ChunkFilter) -> dict[str, Any]:
+def _choose(leaves: Sequence[AnyLeaf], columns: Collection[str], missing: set[str]) -> Sequence[AnyLeaf]:
+    if not columns:
+        return leaves
+    matches = {name: find_leaves(leaves, name) for name in columns}
+    missing.difference_update(name for name, found in matches.items() if found)
+    chosen = {id(leaf) for found in matches.values() for leaf in found}
+    return [leaf for leaf in leaves if id(leaf) in chosen]
+
+
+def _make_orc_row(file: OrcFile, one: OrcFilter, number: int | None) -> dict[str, Any]:
+    row: dict[str, Any] = dict.fromkeys(column.key for column in COLUMNS)
+    row |= {"file": file.path, "row_group": number, "column": one.column, "type": one.leaf.column_type.name}
+    row |= {"stripe": one.stripe, "stream": one.kind, "doubt": one.fault, "problem": one.problem}
+    if one.num_bits:
+        row |= {"num_bytes": one.num_bits // 8, "num_hash_functions": one.num_hash_functions}
+        row |= {"fill": one.fill, "fpp": one.fpp, "ndv_estimate": one.ndv_estimate}
+    return row
+
+
+def _make_row(file: BloomFile, chunk: ChunkFilter) -> dict[str, Any]:
     row: dict[str, Any] = dict.fromkeys(column.key for column in COLUMNS)
     row |= {"file": file.path, "row_group": chunk.row_group, "column": chunk.column, "type": str(chunk.column_type)}
     row |= {"offset": chunk.offset, "length": chunk.length}

@@ -7,7 +7,8 @@ from typing import Any
 import click
 
 from ...core.bloom.sizing import MAX_BYTES, fpp_for, size_for
-from ..options.shared_options import command, parse_whole_number
+from ..command import CommandOptions, command, option
+from ..options.shared_options import parse_whole_number
 from ..output.output import Output
 from ..output.row_formats import Column
 
@@ -25,31 +26,30 @@ COLUMNS = (
 )
 
 
-@command(
-    "size",
-    example="parquet-bloom size --ndv 1e6 --fpp 0.01",
-    exit_codes="0 shown, 2 error.",
-    paths=False,
-    storage=False,
-)
-@click.option(
-    "--ndv", metavar="N", required=True, callback=parse_whole_number, help="Distinct values in the filter, such as 1e6."
-)
-@click.option(
-    "--fpp",
-    metavar="FPP",
-    type=click.FloatRange(0, 1, min_open=True, max_open=True),
-    default=0.01,
-    show_default=True,
-    help="False-positive probability: the share of absent keys that the filter may let pass.",
-)
-def size(output: Output, ndv: int, fpp: float) -> int:
+class SizeOptions(CommandOptions):
+    ndv: int = option("N", "Distinct values in the filter, such as 1e6.", required=True, callback=parse_whole_number)
+    fpp: float = option(
+        "FPP",
+        "False-positive probability: the share of absent keys that the filter may let pass.",
+        type=click.FloatRange(0, 1, min_open=True, max_open=True),
+        default=0.01,
+    )
+
+
+@command("size", SizeOptions, storage=False)
+def size(output: Output, given: SizeOptions) -> int:
     """Compute the size of a filter by the exact model, and show others around it.
 
     "power of two" is what embed writes by default; its real fpp is better than the requested one. "exact" is the
     smallest sufficient multiple of 32 bytes, which embed writes with --exact-size. Readers accept at most 128 MiB:
     filters that would be larger get a worse real fpp.
+
+    Exit codes: 0 shown, 2 error.
+
+    Example:
+      parquet-bloom size --ndv 1e6 --fpp 0.01
     """
+    ndv, fpp = given.ndv, given.fpp
     combinations = [(ndv, each) for each in sorted({*FPPS, fpp}, reverse=True)]
     combinations += [(number, fpp) for number in sorted({round(ndv * factor) for factor in _FACTORS} - {0, ndv})]
     with output.step("reckon"), output.rows("sizes", COLUMNS) as rows:

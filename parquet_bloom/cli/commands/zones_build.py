@@ -11,9 +11,10 @@ from ...storage import is_url
 from ...zones.zone_builder import build as build_zones
 from ...zones.zone_builder import require_outside
 from ...zones.zone_filters import lance_num_bytes
+from ..command import CommandOptions, command, option
 from ..options.name_completion import complete_columns
 from ..options.path_options import find_files
-from ..options.shared_options import command, parse_whole_number, skip_broken_option
+from ..options.shared_options import PATHS, SKIP_BROKEN, THREAD_JOBS, parse_whole_number
 from ..output.output import Output
 from ..output.row_formats import Column
 
@@ -30,86 +31,63 @@ COLUMNS = (
 )
 
 
-@command(
-    "zones build",
-    example=(
-        "parquet-bloom zones build lake/ --column user.id -o ids.zones.parquet\n"
-        "parquet-bloom zones build 'lake/*/*.parquet' --column trace --rows-per-zone 4096 -o trace.zones.arrow"
-    ),
-    exit_codes="0 built, 2 error in a file: the others have zones; if none has, nothing is written.",
-)
-@click.option(
-    "--column", metavar="NAME", required=True, shell_complete=complete_columns, help="The column, by its dotted path."
-)
-@click.option(
-    "-o", "--output", "target", metavar="FILE", required=True, help="The index: one file, replaced if it exists."
-)
-@click.option(
-    "--rows-per-zone",
-    metavar="N",
-    default="8192",
-    show_default=True,
-    callback=parse_whole_number,
-    help="Rows per zone; its filter is sized for as many values.",
-)
-@click.option(
-    "--fpp",
-    metavar="FPP",
-    type=float,
-    default=0.00057,
-    show_default=True,
-    help="False-positive probability of the filters.",
-)
-@click.option(
-    "--container",
-    type=click.Choice(("parquet", "arrow")),
-    help="File format of the index. Default: by the extension of FILE, .parquet or .arrow.",
-)
-@skip_broken_option
-@click.option(
-    "--jobs",
-    metavar="N",
-    type=click.IntRange(min=1),
-    help="Threads that read and hash. Default: the number of processors.",
-)
-def build(
-    output: Output,
-    paths: tuple[str, ...],
-    column: str,
-    target: str,
-    rows_per_zone: int,
-    fpp: float,
-    container: str | None,
-    jobs: int | None,
-) -> int:
+class ZonesOptions(CommandOptions):
+    paths: tuple[str, ...] = PATHS
+    column: str = option("NAME", "The column, by its dotted path.", required=True, shell_complete=complete_columns)
+    target: str = option("FILE", "The index: one file, replaced if it exists.", "-o", "--output", required=True)
+    rows_per_zone: int = option(
+        "N",
+        "Rows per zone; its filter is sized for as many values.",
+        default="8192",
+        callback=parse_whole_number,
+    )
+    fpp: float = option("FPP", "False-positive probability of the filters.", type=float, default=0.00057)
+    container: str | None = option(
+        None,
+        "File format of the index. Default: by the extension of FILE, .parquet or .arrow.",
+        type=click.Choice(("parquet", "arrow")),
+    )
+    skip_broken: bool = SKIP_BROKEN
+    jobs: int | None = THREAD_JOBS
+
+
+@command("zones build", ZonesOptions)
+def build(output: Output, given: ZonesOptions) -> int:
     """Build a zone index of a column: a Bloom filter for every few thousand rows, in the schema of Lance's index.
 
     It selects rows within row groups for a predicate (`zones=` in Python). A file that cannot be read, or does not have
     the column, is reported and gets no zones: it is read as if there were no index, as is a file that changes later.
+
+    Exit codes: 0 built, 2 error in a file: the others have zones; if none has, nothing is written.
+
+    Example:
+      parquet-bloom zones build lake/ --column user.id -o ids.zones.parquet
+      parquet-bloom zones build 'lake/*/*.parquet' --column trace --rows-per-zone 4096 -o trace.zones.arrow
     """
     try:
-        lance_num_bytes(rows_per_zone, fpp)
+        lance_num_bytes(given.rows_per_zone, given.fpp)
     except ValueError as error:
         raise ParquetBloomError(str(error)) from error
-    matched = find_files(paths, output, way_out="; zones build takes only that list, by the PATH - on standard input")
-    require_outside(
-        target, [file.root for file in matched if file.root is not None and file.of_folder], output.filesystem
+    matched = find_files(
+        given.paths, output, way_out="; zones build takes only that list, by the PATH - on standard input"
     )
+    roots = [file.root for file in matched if file.root is not None and file.of_folder]
+    require_outside(given.target, roots, output.filesystem)
     files = [file.path if is_url(file.path) else PurePath(file.path) for file in matched]  # names, never patterns
     if not files:
         if not output.exit_code():  # nothing has been reported
-            output.fail(ParquetBloomError("there are no files to build zones of", column=column))
+            output.fail(ParquetBloomError("there are no files to build zones of", column=given.column))
         return output.exit_code()
     with output.progress(len(files)) as bar, output.step("make zones"):
         report = build_zones(
             files,
-            column,
-            target,
-            rows_per_zone=rows_per_zone,
-            fpp=fpp,
-            container=container,
+            given.column,
+            given.target,
+            rows_per_zone=given.rows_per_zone,
+            fpp=given.fpp,
+            container=given.container,
             filesystem=output.filesystem,
-            threads=jobs,
+            threads=given.jobs,
             progress=bar.update,
         )
     for failed in report.failed.values():

@@ -12,7 +12,7 @@ from ... import zones as library
 from ...core.bloom.sbbf import measure
 from ...util.messages import count
 from ...zones.zone_builder import file_states
-from ..options.shared_options import command
+from ..command import CommandOptions, argument, command, flag, option
 from ..output.output import Output
 from ..output.row_formats import Column, Row
 
@@ -34,30 +34,35 @@ COLUMNS = (
 )
 
 
-@command(
-    "zones show",
-    example="parquet-bloom zones show ids.zones.parquet --json\nparquet-bloom zones show events.lance --column user",
-    exit_codes="0 shown, 2 error.",
-    paths=False,
-    about=(
+class ZonesShowOptions(CommandOptions):
+    path: str = argument(
+        "INDEX",
         "INDEX is a file written by zones build, or one of the same schema; or a Lance dataset's folder or its "
-        "bloomfilter.lance, which require the extra 'lance'."
-    ),
-)
-@click.argument("path", metavar="INDEX", type=click.Path(readable=False))
-@click.option("--column", metavar="NAME", help="The column of the index to show, if a Lance dataset has several.")
-@click.option("--no-live", is_flag=True, help="Do not check whether the files have changed.")
-def show(output: Output, path: str, column: str | None, no_live: bool) -> int:
+        "bloomfilter.lance, which require the extra 'lance'.",
+        type=click.Path(readable=False),
+    )
+    column: str | None = option("NAME", "The column of the index to show, if a Lance dataset has several.")
+    no_live: bool = flag("Do not check whether the files have changed.")
+
+
+@command("zones show", ZonesShowOptions)
+def show(output: Output, given: ZonesShowOptions) -> int:
     """Show a zone index, a row per file, or a row per fragment of a Lance dataset.
 
     The zones of a file whose state is changed, gone or unknown are not used: all of it is read.
+
+    Exit codes: 0 shown, 2 error.
+
+    Example:
+      parquet-bloom zones show ids.zones.parquet --json
+      parquet-bloom zones show events.lance --column user
     """
     with output.step("open"):
-        index = library.open(path, column=column, storage_options=output.storage_options)
+        index = library.open(given.path, column=given.column, storage_options=output.storage_options)
     with index, output.progress(0) as bar:
         files = index.files
         states: list[str] | None = None
-        if files is not None and not no_live:
+        if files is not None and not given.no_live:
             with output.step("look at files"):
                 states = file_states(index, output.filesystem)
         groups = [*(_by_fragment(index) if files is None else _by_file(index))]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable
 from contextlib import suppress
 from typing import Any
 
@@ -17,21 +16,19 @@ from ...storage import is_url
 from ...storage.index_folder import Folder
 from ...storage.paths import resolve_local_path
 from ...tables.open_table import find_table
+from ..command import CommandOptions, argument, flag, group, option, usage_error
 from ..output.output import Output
-from .table_options import TableRequest, catalog_options
-
-INDEX_HELP = "INDEX is the index's folder: a path, or a URL of an object store (s3://, gs://, az://, abfss://)."
+from .table_options import TableRequest
 
 _UNITS = {"B": 1, "KB": 10**3, "MB": 10**6, "GB": 10**9, "KIB": 2**10, "MIB": 2**20, "GIB": 2**30}
 _SIZE = re.compile(r"(\d{1,15}(?:\.\d{1,3})?) ?([KMG]?I?B)", re.ASCII | re.IGNORECASE)
 
-index_argument = click.argument("path", metavar="INDEX", type=click.Path(readable=False))
-
-no_live_option = click.option(
-    "--no-live",
-    is_flag=True,
-    help="Do not list the lake: assume that its files have not changed, and ignore files added since.",
+INDEX = argument(
+    "INDEX",
+    "INDEX is the index's folder: a path, or a URL of an object store (s3://, gs://, az://, abfss://).",
+    type=click.Path(readable=False),
 )
+NO_LIVE = flag("Do not list the lake: assume that its files have not changed, and ignore files added since.")
 
 
 def open_index(output: Output, path: str, live: bool = True) -> LakeIndex:
@@ -53,55 +50,44 @@ def parse_size(context: click.Context, parameter: click.Parameter, text: str) ->
     return int(float(match[1]) * _UNITS[match[2].upper()])
 
 
-def memory_option(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Add `--memory-limit SIZE` to a command."""
-    return click.option(
-        "--memory-limit",
-        metavar="SIZE",
-        default="512MiB",
-        show_default=True,
-        callback=parse_size,
-        help="Approximate memory for sorting values; the rest is written to a temporary file (in $TMPDIR).",
-    )(function)
+MEMORY_LIMIT = option(
+    "SIZE",
+    "Approximate memory for sorting values; the rest is written to a temporary file (in $TMPDIR).",
+    default="512MiB",
+    callback=parse_size,
+)
 
 
-def table_options(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Add the options of tables to a command: `--delta PATH`, `--iceberg PATH`, or a name in a catalog."""
-    function = catalog_options(function)
-    text = "The files of this Iceberg table: its folder, or its metadata file. Requires the extra 'iceberg'."
-    function = click.option("--iceberg", metavar="PATH", help=text)(function)
-    return click.option("--delta", metavar="PATH", help="The files of this Delta table. Requires the extra 'delta'.")(
-        function
+class LakeTable(CommandOptions):
+    """The table that is a lake to index: by its path, or by its name in a catalog."""
+
+    delta: str | None = option("PATH", "The files of this Delta table. Requires the extra 'delta'.")
+    iceberg: str | None = option(
+        "PATH",
+        "The files of this Iceberg table: its folder, or its metadata file. Requires the extra 'iceberg'.",
     )
+    named = group(TableRequest)
 
+    def resolve_lake(self, paths: list[Any], output: Output, what: str) -> Any:
+        """Return the lake to index, as `LakeIndex` takes it: paths or a table; None if neither is given.
 
-def resolve_lake(
-    paths: list[Any], delta: str | None, iceberg: str | None, table: TableRequest, output: Output, what: str
-) -> Any:
-    """Return the lake to index, as `LakeIndex` takes it: paths or a table; None if neither is given.
-
-    Parameters
-    ----------
-    table : the table in a catalog, if any.
-    what : name of the argument that takes paths, for error messages.
-    """
-    table.require_valid([])
-    options = ((what, paths), ("--delta", delta), ("--iceberg", iceberg), ("--table", table.in_catalog))
-    given = [name for name, value in options if value]
-    if len(given) > 1:
-        raise click.UsageError(f"{' and '.join(given)} exclude each other", click.get_current_context())
-    if table.in_catalog:
-        return table.find([], output)
-    if len(paths) == 1 and isinstance(paths[0], str) and find_table(paths[0], output.storage_options) is not None:
-        return paths[0]  # a folder that holds a table is one
-    if delta is not None:
-        return {"delta": _absolute_path(delta)}
-    return {"iceberg": _absolute_path(iceberg)} if iceberg is not None else paths or None
-
-
-def _absolute_path(path: str) -> str:
-    """Return a table's path, made absolute if it is local."""
-    return path if is_url(path) else os.path.abspath(resolve_local_path(path))
+        Parameters
+        ----------
+        what : name of the argument that takes paths, for error messages.
+        """
+        self.named.require_valid([])
+        options = {what: paths, "--delta": self.delta, "--iceberg": self.iceberg, "--table": self.named.in_catalog}
+        given = [name for name, value in options.items() if value]
+        if len(given) > 1:
+            raise usage_error(f"{' and '.join(given)} exclude each other")
+        if self.named.in_catalog:
+            return self.named.find([], output)
+        if len(paths) == 1 and isinstance(paths[0], str) and find_table(paths[0], output.storage_options) is not None:
+            return paths[0]  # a folder that holds a table is one
+        for kind, path in (("delta", self.delta), ("iceberg", self.iceberg)):
+            if path is not None:
+                return {kind: path if is_url(path) else os.path.abspath(resolve_local_path(path))}
+        return paths or None
 
 
 def complete_indexed_columns(context: click.Context, parameter: click.Parameter, incomplete: str) -> list[str]:

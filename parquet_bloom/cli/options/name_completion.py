@@ -12,7 +12,7 @@ import click
 import pyarrow as pa
 
 from ...errors import ParquetBloomError
-from ...storage import is_url
+from ...storage import is_url, open_source
 from ...tables.open_table import find_table
 
 _MAX_NAMES = 1000  # directory entries searched for a file, to answer within a key press
@@ -30,11 +30,11 @@ def complete_columns(context: click.Context, parameter: click.Parameter, incompl
                 return _complete(names_of_table, incomplete)
         file = _first_file(os.fspath(path))
         if file is not None:
-            from ..output.orc_rows import open_file  # slow to import, and needed only to complete columns
+            from ...scan.model.data_file import open_any  # slow to import, and needed only to complete columns
 
             try:
-                with open_file(file, None) as file_:
-                    names = dict.fromkeys(file_.columns)
+                with open_source(file) as source:
+                    names = dict.fromkeys(open_any(source, None).columns)
             except ParquetBloomError:
                 continue
             return _complete(names, incomplete)

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, closing, contextmanager
-from typing import TYPE_CHECKING, Any
-
-import click
+from typing import TYPE_CHECKING
 
 from ...errors import StorageError
 from ...file.metadata_cache import SHARED_CACHE, MetadataCache
@@ -14,157 +12,118 @@ from ...predicate.tree import Node
 from ...scan.model.scan_plan import summarize
 from ...scan.plan_report import PruneReport
 from ...scan.scan_functions import prune
+from ...util.lazy import late_module
 from ...util.messages import count, truncate_list
+from ..command import CommandOptions, group, option
 from ..output.output import Output
 from .path_options import MatchedPaths
-from .shared_options import timezone_option
-from .table_options import Inputs, TableRequest, find_inputs, read_inputs
+from .shared_options import TIMEZONE
+from .table_options import Inputs, TableVersion, find_inputs, read_inputs
 
 if TYPE_CHECKING:
+    from ...file import disk_cache
+    from ...lake import lake_index
     from ...lake.lake_index import LakeIndex
+    from ...scan.plan import index_level
+else:  # most commands are given neither an index nor a folder for footers
+    disk_cache = late_module("parquet_bloom.file.disk_cache")
+    index_level = late_module("parquet_bloom.scan.plan.index_level")
+    lake_index = late_module("parquet_bloom.lake.lake_index")
 
-_OPTIONS = (
-    click.option(
-        "--dialect", metavar="NAME", help="SQL dialect of the predicate, by its name in sqlglot, such as spark."
-    ),
-    timezone_option,
-    click.option(
+
+_WHERE = "The predicate, as after WHERE in SQL: columns compared with literals; dotted paths for nested columns."
+
+
+class PredicateOptions(CommandOptions):
+    """The predicate of a command, and what it is decided by."""
+
+    where: str | None = option("SQL", _WHERE)
+    dialect: str | None = option("NAME", "SQL dialect of the predicate: spark, or another one that sqlglot knows.")
+    timezone: str = TIMEZONE
+    case_sensitive: bool = option(
+        None,
+        "Whether the case of column names matters; to Spark it does not.",
         "--case-sensitive/--case-insensitive",
         default=True,
-        show_default=True,
-        help="Whether the case of column names matters; to Spark it does not.",
-    ),
-    click.option(
-        "--cache",
-        metavar="FOLDER",
-        envvar="PARQUET_BLOOM_CACHE",
-        show_envvar=True,
-        help="Cache footers in this folder, for this and later calls.",
-    ),
-    click.option(
-        "--index",
-        metavar="FOLDER",
-        help="Query this index of the lake, and open no file that it rules out. Without PATHs: all files of its lake.",
-    ),
-    click.option(
-        "--zones",
-        metavar="FILE",
-        multiple=True,
-        help="Query this zone index, and read no rows that it rules out. Repeatable.",
-    ),
-)
-
-
-def where_options(required: bool = True) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """Make a decorator that adds --where, --dialect, --timezone, --case-sensitive, --cache, --index and --zones."""
-    where = click.option(
-        "--where",
-        metavar="SQL",
-        required=required,
-        help="The predicate, as after WHERE in SQL: columns compared with literals; dotted paths for nested columns.",
     )
+    cache: str | None = option(
+        "FOLDER", "Cache footers in this folder, for this and later calls.", envvar="PARQUET_BLOOM_CACHE"
+    )
+    index: str | None = option(
+        "FOLDER",
+        "Query this index of the lake, and open no file that it rules out. Without PATHs: all files of its lake.",
+    )
+    zones: tuple[str, ...] = option(
+        "FILE", "Query this zone index, and read no rows that it rules out. Repeatable.", multiple=True
+    )
+    table = group(TableVersion)
 
-    def decorate(function: Callable[..., Any]) -> Callable[..., Any]:
-        for option in reversed((where, *_OPTIONS)):
-            function = option(function)
-        return function
+    @contextmanager
+    def resolve_files(self, paths: Sequence[str], output: Output) -> Iterator[tuple[Inputs, str | LakeIndex | None]]:
+        """Resolve the files to prune, and the index, for `prune`; without PATHs it is opened for its files."""
+        if paths or self.table.in_catalog or self.index is None:
+            yield find_inputs(paths, self.table, output), self.index
+            return
+        self.table.require_valid(paths)
+        self.table.find(paths, output)  # refuses options that are for a table
+        with ExitStack() as stack:
+            with output.step("index"):
+                index = stack.enter_context(
+                    lake_index.LakeIndex.open(self.index, list_table=False, filesystem=output.filesystem)
+                )
+                if index.table is None:
+                    files = [
+                        MatchedPaths(path, root, root is not None) for path, root in index_level.list_live_files(index)
+                    ]
+                    if not files:  # a mount that is missing, for one
+                        output.fail(StorageError("no files in its lake", path=self.index))
+            yield Inputs(files) if index.table is None else read_inputs(index.table, output), index
 
-    return decorate
+    @contextmanager
+    def open_footer_cache(self) -> Iterator[MetadataCache]:
+        """Open the cache in a folder; without a folder, the one in memory."""
+        if self.cache is None:
+            yield SHARED_CACHE
+        else:
+            with closing(disk_cache.DiskMetadataCache(self.cache)) as cache:
+                yield cache
 
+    def prune(
+        self, output: Output, inputs: Inputs, node: Node, cache: MetadataCache, index: str | LakeIndex | None
+    ) -> PruneReport:
+        """Prune files; those that cannot be read are reported as errors, and are not in the result.
 
-@contextmanager
-def resolve_files(
-    paths: Sequence[str], table: TableRequest, index: str | None, output: Output
-) -> Iterator[tuple[Inputs, str | LakeIndex | None]]:
-    """Resolve the files to prune, and the index, for `prune_files`; without PATHs the index is opened for its files."""
-    if paths or table.in_catalog or index is None:
-        yield find_inputs(paths, table, output), index
-        return
-    table.require_valid(paths)
-    table.find(paths, output)  # refuses options that are for a table
-    from ...lake.lake_index import LakeIndex
-    from ...scan.plan.index_level import list_live_files
-
-    with ExitStack() as stack:
-        with output.step("index"):
-            lake_index = stack.enter_context(LakeIndex.open(index, live="no table", filesystem=output.filesystem))
-            if lake_index.table is None:
-                files = [MatchedPaths(path, root, root is not None) for path, root in list_live_files(lake_index)]
-                if not files:  # a mount that is missing, for one
-                    output.fail(StorageError("no files in its lake", path=index))
-        yield Inputs(files) if lake_index.table is None else read_inputs(lake_index.table, output), lake_index
-
-
-def prune_files(
-    output: Output,
-    inputs: Inputs,
-    node: Node,
-    timezone: str,
-    case_sensitive: bool,
-    cache: MetadataCache,
-    index: str | LakeIndex | None = None,
-    zones: Sequence[str] = (),
-) -> PruneReport:
-    """Prune files; those that cannot be read are reported as errors, and are not in the result.
-
-    Parameters
-    ----------
-    inputs, index : results of `resolve_files`. An index that cannot be read gives a note, not an error.
-    cache : of footers; see `open_footer_cache`.
-    zones : paths of zone indexes. One that cannot be used gives a note, not an error.
-    """
-    of_index = index is not None and not isinstance(index, str)
-    source = inputs.table if inputs.table is not None else [file.path for file in inputs.files]
-    with output.progress(len(inputs.files)) as bar, output.step("prune"):
-        report = prune(
-            None if of_index and inputs.table is None else source,
-            node,
-            filesystem=output.filesystem,
-            timezone=timezone,
-            case_sensitive=case_sensitive,
-            progress=bar.update,
-            on_error=output.fail,
-            cache=cache,
-            index=index,
-            zones=list(zones) or None,
-        )
-    for doubt in report.index_doubts:
-        output.note(f"the index was not fully used, so more may be read: {doubt}")
-    for doubt in truncate_list(report.zone_doubts):
-        output.note(f"zones are not used, so more may be read: {doubt}")
-    return report
-
-
-@contextmanager
-def open_footer_cache(folder: str | None) -> Iterator[MetadataCache]:
-    """Open a footer cache in a folder; without a folder, the cache in memory."""
-    if folder is None:
-        yield SHARED_CACHE
-    else:
-        from ...file.disk_cache import DiskMetadataCache
-
-        with closing(DiskMetadataCache(folder)) as cache:
-            yield cache
+        Parameters
+        ----------
+        inputs, index : results of `resolve_files`. An index that cannot be used gives a note, as zones do.
+        cache : of footers.
+        """
+        of_index = index is not None and not isinstance(index, str)
+        source = inputs.table if inputs.table is not None else [file.path for file in inputs.files]
+        with output.progress(len(inputs.files)) as bar, output.step("prune"):
+            report = prune(
+                None if of_index and inputs.table is None else source,
+                node,
+                filesystem=output.filesystem,
+                timezone=self.timezone,
+                case_sensitive=self.case_sensitive,
+                progress=bar.update,
+                on_error=output.fail,
+                cache=cache,
+                index=index,
+                zones=list(self.zones) or None,
+            )
+        for doubt in report.index_doubts:
+            output.note(f"the index was not fully used, so more may be read: {doubt}")
+        for doubt in truncate_list(report.zone_doubts):
+            output.note(f"zones are not used, so more may be read: {doubt}")
+        return report
 
 
-def collect_totals(report: PruneReport) -> dict[str, Any]:
-    """Return the totals of a report, for the JSON document."""
-    return {
-        "files": report.total_files,
-        "selected_files": report.selected_files,
-        "unopened_files": report.unopened_files,
-        "unopened_by": report.unopened_by,
-        "index_doubts": report.index_doubts,
-        "zone_doubts": report.zone_doubts,
-        "row_groups": report.total_row_groups,
-        "selected_row_groups": report.selected_row_groups,
-        "skipped_by": report.skipped_by,
-        "requests": report.requests,
-        "bytes_read": report.bytes_read,
-        "data_requests": report.data_requests,
-        "data_bytes_read": report.data_bytes_read,
-        "decoded": [one._asdict() for one in report.decoded],
-    }
+class RequiredPredicate(PredicateOptions):
+    """The same, of a command that needs a predicate."""
+
+    where: str = option("SQL", _WHERE, required=True)
 
 
 def describe_plan(report: PruneReport, *, is_complete: bool = True, with_doubts: bool = True) -> str:

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
-import functools
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -17,81 +16,38 @@ from ...storage.file_names import ICEBERG, ICEBERG_FILES, describe_table
 from ...storage.paths import resolve_local_path
 from ...tables.open_table import DELTA_LOG, find_table
 from ...tables.table_footers import as_table_footers
+from ...util.lazy import late_module
+from ..command import CommandOptions, flag, option, usage_error
 from ..output.output import Output
 from .name_completion import complete_catalogs
 from .path_options import STDIN, MatchedPaths, find_files
 from .shared_options import make_missing_path
 
 if TYPE_CHECKING:
-    from ...tables.table_snapshot import ReadTable, Table
+    from ...tables import table_snapshot
+    from ...tables.delta import delta_table
+    from ...tables.iceberg import iceberg_table
+    from ...tables.table_snapshot import Table
+else:  # most commands are given plain files
+    table_snapshot = late_module("parquet_bloom.tables.table_snapshot")
+    delta_table = late_module("parquet_bloom.tables.delta.delta_table")
+    iceberg_table = late_module("parquet_bloom.tables.iceberg.iceberg_table")
 
 WAY_OUT = "; a Delta or Iceberg table is read when its folder is the only PATH"
 
-TABLES_HELP = (
-    "The only PATH may be the folder of a Delta or Iceberg table, its URL, or an Iceberg table's *.metadata.json: then "
-    "the files are those of its latest version, or of the one that --version, --snapshot, --ref or --as-of says."
-)
 
+class TableRequest(CommandOptions):
+    """The options that name a table in a catalog; commands that write to it use its latest version."""
 
-def _parse_moment(context: click.Context, parameter: click.Parameter, text: str | None) -> dt.datetime | None:
-    if text is None:
-        return None
-    try:
-        moment = dt.datetime.fromisoformat(text.strip())
-    except ValueError:
-        problem = f"{text!r} is not a time such as 2026-01-31 or 2026-01-31T12:00:00Z"
-        raise click.BadParameter(problem, context, parameter) from None
-    return moment if moment.tzinfo is not None else moment.replace(tzinfo=dt.UTC)
-
-
-_CATALOG_OPTIONS = (
-    click.option(
-        "--iceberg-catalog",
-        "catalog",
-        metavar="NAME",
-        shell_complete=complete_catalogs,
-        help="Take --table from this catalog, by its name in pyiceberg's configuration (.pyiceberg.yaml, or "
+    catalog: str | None = option(
+        "NAME",
+        "Take --table from this catalog, by its name in pyiceberg's configuration (.pyiceberg.yaml, or "
         "PYICEBERG_CATALOG__NAME__URI).",
-    ),
-    click.option(
-        "--table", "name", metavar="DB.NAME", help="The Iceberg table of --iceberg-catalog, in place of PATH."
-    ),
-)
+        "--iceberg-catalog",
+        shell_complete=complete_catalogs,
+    )
+    name: str | None = option("DB.NAME", "The Iceberg table of --iceberg-catalog, in place of PATH.", "--table")
 
-_VERSION_OPTIONS = (
-    click.option("--version", metavar="N", type=click.IntRange(min=0), help="Read this version of a Delta table."),
-    click.option(
-        "--snapshot", "snapshot_id", metavar="ID", type=click.INT, help="Read this snapshot of an Iceberg table."
-    ),
-    click.option("--ref", metavar="NAME", help="Read this branch or tag of an Iceberg table."),
-    click.option(
-        "--as-of",
-        metavar="TIME",
-        callback=_parse_moment,
-        help="Read what the table was at this time, such as 2026-01-31T12:00:00Z; UTC unless it says.",
-    ),
-    click.option(
-        "--outside",
-        is_flag=True,
-        help="Accept files that the table's metadata names outside of its folder: whoever can write the metadata "
-        "chooses them.",
-    ),
-)
-
-
-@dataclass(frozen=True)
-class TableRequest:
-    """The options that name a table and its version.
-
-    Attributes
-    ----------
-    catalog, name : of an Iceberg table in a catalog; None for a table given by a PATH.
-    version, snapshot_id, ref, as_of : which version, by one of them at most; None for the latest.
-    outside : accept files outside of the table's folder.
-    """
-
-    catalog: str | None = None
-    name: str | None = None
     version: int | None = None
     snapshot_id: int | None = None
     ref: str | None = None
@@ -113,15 +69,15 @@ class TableRequest:
     def require_valid(self, paths: Sequence[str]) -> None:
         """Raise click.UsageError for options that contradict each other, or PATHs."""
         if (self.catalog is None) != (self.name is None):
-            raise _usage("--iceberg-catalog and --table go together")
+            raise usage_error("--iceberg-catalog and --table go together")
         if self.in_catalog and paths:
-            raise _usage("--table names the table: leave out PATH")
+            raise usage_error("--table names the table: leave out PATH")
         if len(self._versions) > 1:
-            raise _usage(f"{' and '.join(self._versions)} exclude each other")
+            raise usage_error(f"{' and '.join(self._versions)} exclude each other")
         if self._given and not self.in_catalog and (len(paths) > 1 or STDIN in paths):
-            raise _usage(f"{self._given[0]} is for one table, whose folder is the only PATH")
+            raise usage_error(f"{self._given[0]} is for one table, whose folder is the only PATH")
         if self.in_catalog and not self.name:
-            raise _usage("--table is empty")
+            raise usage_error("--table is empty")
         if self.in_catalog:
             self._require_kind("iceberg")
 
@@ -138,26 +94,21 @@ class TableRequest:
             The options are for another kind of table, or for a table where there is none.
         """
         if self.catalog is not None and self.name is not None:
-            from ...tables.iceberg.iceberg_table import iceberg
-
-            return iceberg(self.name, catalog=self.catalog, **self._iceberg_options)
-        if len(paths) != 1 or paths[0] == STDIN:
-            self._refuse_without_table(paths[0] if paths else None)
-            return None
-        path = paths[0] if is_url(paths[0]) else resolve_local_path(paths[0])
-        kind = self._find_kind(path, output, certain)
+            return iceberg_table.iceberg(self.name, catalog=self.catalog, **self._iceberg_options)
+        path, kind = "", None
+        if len(paths) == 1 and paths[0] != STDIN:
+            path = paths[0] if is_url(paths[0]) else resolve_local_path(paths[0])
+            kind = self._find_kind(path, output, certain)
         if kind is None:
-            self._refuse_without_table(paths[0])
+            if self._given:
+                what = f"{paths[0]} is none" if paths else "no PATH names one"
+                raise usage_error(f"{self._given[0]} is for a Delta or Iceberg table, and {what}")
             return None
         self._require_kind(kind)
         if kind == "iceberg":
-            from ...tables.iceberg.iceberg_table import iceberg
-
-            return iceberg(path, **self._iceberg_options)
-        from ...tables.delta.delta_table import delta
-
+            return iceberg_table.iceberg(path, **self._iceberg_options)
         options: dict[str, Any] = {"version": self.version, "as_of": self.as_of, "outside": self.outside}
-        return delta(path, storage_options=output.storage_options, **options)
+        return delta_table.delta(path, storage_options=output.storage_options, **options)
 
     @property
     def _iceberg_options(self) -> dict[str, Any]:
@@ -188,43 +139,46 @@ class TableRequest:
 
     def _require_kind(self, kind: str) -> None:
         if kind == "iceberg" and self.version is not None:
-            raise _usage("--version is for Delta tables; the versions of this Iceberg table are chosen by --snapshot")
+            raise usage_error(
+                "--version is for Delta tables; the versions of this Iceberg table are chosen by --snapshot"
+            )
         if kind == "delta" and (self.snapshot_id is not None or self.ref is not None):
             name = "--ref" if self.snapshot_id is None else "--snapshot"
-            raise _usage(f"{name} is for Iceberg tables; the versions of this Delta table are chosen by --version")
-
-    def _refuse_without_table(self, path: str | None) -> None:
-        if self._given:
-            what = "no PATH names one" if path is None else f"{path} is none"
-            raise _usage(f"{self._given[0]} is for a Delta or Iceberg table, and {what}")
+            raise usage_error(f"{name} is for Iceberg tables; the versions of this Delta table are chosen by --version")
 
 
-def _usage(problem: str) -> click.UsageError:
-    return click.UsageError(problem, click.get_current_context())
+def _parse_moment(context: click.Context, parameter: click.Parameter, text: str | None) -> dt.datetime | None:
+    if text is None:
+        return None
+    try:
+        moment = dt.datetime.fromisoformat(text.strip())
+    except ValueError:
+        problem = f"{text!r} is not a time such as 2026-01-31 or 2026-01-31T12:00:00Z"
+        raise click.BadParameter(problem, context, parameter) from None
+    return moment if moment.tzinfo is not None else moment.replace(tzinfo=dt.UTC)
 
 
-def table_options(function: Callable[..., int]) -> Callable[..., int]:
-    """Add the options of tables that are read to a command, which gets them as `table`, a `TableRequest`."""
-    return _add_options(function, (*_CATALOG_OPTIONS, *_VERSION_OPTIONS))
+class TableVersion(TableRequest):
+    """The options that name a table to read, and its version."""
 
+    about = (
+        "The only PATH may be the folder of a Delta or Iceberg table, its URL, or an Iceberg table's *.metadata.json: "
+        "then the files are those of its latest version, or of the one that --version, --snapshot, --ref or --as-of "
+        "says."
+    )
 
-def catalog_options(function: Callable[..., int]) -> Callable[..., int]:
-    """Add the options of a table that is written, always at its latest version."""
-    return _add_options(function, _CATALOG_OPTIONS)
-
-
-def _add_options(function: Callable[..., int], options: Sequence[Any]) -> Callable[..., int]:
-    names = tuple(TableRequest.__dataclass_fields__)
-
-    @functools.wraps(function)
-    def run(output: Output, **arguments: Any) -> int:
-        given = {name: arguments.pop(name) for name in names if name in arguments}
-        return function(output, table=TableRequest(**given), **arguments)
-
-    wrapped: Callable[..., int] = run
-    for option in reversed(options):
-        wrapped = option(wrapped)
-    return wrapped
+    version: int | None = option("N", "Read this version of a Delta table.", type=click.IntRange(min=0))
+    snapshot_id: int | None = option("ID", "Read this snapshot of an Iceberg table.", "--snapshot", type=click.INT)
+    ref: str | None = option("NAME", "Read this branch or tag of an Iceberg table.")
+    as_of: dt.datetime | None = option(
+        "TIME",
+        "Read what the table was at this time, such as 2026-01-31T12:00:00Z; UTC unless it says.",
+        callback=_parse_moment,
+    )
+    outside: bool = flag(
+        "Accept files that the table's metadata names outside of its folder: whoever can write the metadata chooses "
+        "them."
+    )
 
 
 @dataclass(frozen=True)
@@ -239,7 +193,7 @@ class Inputs:
     """
 
     files: list[MatchedPaths]
-    table: ReadTable | None = None
+    table: table_snapshot.ReadTable | None = None
     facts: dict[str, Any] = field(default_factory=dict)
 
     @property
@@ -276,13 +230,11 @@ def find_inputs(paths: Sequence[str], request: TableRequest, output: Output) -> 
 
 def read_inputs(table: Table, output: Output) -> Inputs:
     """Return the files of a table, and say which version of it; raises as `Table.read_snapshot`."""
-    from ...tables.table_snapshot import ReadTable
-
     with output.step("table"):
         snapshot = table.read_snapshot()
     if table.storage_options and output.filesystem is None:
         output.filesystem = resolve_filesystem(None, table.storage_options)
-    read = ReadTable(snapshot, table)
+    read = table_snapshot.ReadTable(snapshot, table)
     output.summary(str(read))
     files = [MatchedPaths(file.path, snapshot.root, True) for file in snapshot.files]
     facts = {"kind": read.kind, "name": read.name, "version": snapshot.version, "id": snapshot.table_id}

@@ -7,7 +7,7 @@ import sys
 import time
 from collections import defaultdict
 from collections.abc import Hashable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -24,15 +24,13 @@ from ...errors import (
 )
 from ...redaction import without_secrets
 from ...util.messages import count
-from .row_formats import Column, CsvRows, JsonRows, NdjsonRows, PrintedRows, RowWriter, ValueCsvRows, Write
+from .row_formats import Column, CsvRows, JsonRows, PrintedRows, RowWriter, Write
 
 if TYPE_CHECKING:
     from ...util.progress import Bar
 
 GOOD, BAD, ERROR = 0, 1, 2
 """Exit codes; the help of a command says when it returns BAD."""
-
-_BLOCK = 1000  # records that a table lays out at a time
 
 BROKEN = (NotParquetError, TruncatedFileError, MalformedFooterError)
 """Errors of files that are not Parquet files, or not whole ones."""
@@ -90,41 +88,30 @@ class Output:
 
     # ------------------------------------------------------------------------------------------------ data
 
-    def rows(self, name: str, columns: Sequence[Column]) -> AbstractContextManager[RowWriter]:
+    @contextmanager
+    def rows(
+        self,
+        name: str,
+        columns: Sequence[Column],
+        of_lake: bool = False,
+        write: Write | None = None,
+        format: str | None = None,
+    ) -> Iterator[RowWriter]:
         """Open a writer of the command's rows, called `name`; they are printed as they come, a table at the end.
 
         When interrupted, a table shows the rows so far; a JSON document is left unterminated, as it is incomplete.
-        """
-        return self._write_rows(self._rows(name, columns))
-
-    def records(
-        self, name: str, columns: Sequence[Column], write: Write | None = None, format: str | None = None
-    ) -> AbstractContextManager[RowWriter]:
-        """Open a writer of records of a lake, of any number; a table is laid out in blocks.
 
         Parameters
         ----------
-        name, columns : as in `rows`; the values are those of `plain_values.plain`.
+        of_lake : whether they are records of the lake, as in `RowWriter`; a table of them is laid out in blocks.
         write, format : destination and format; None for standard output and the format of the command.
         """
-        if format is None and self.format != "csv":
-            return self._write_rows(_of_lake(self._rows(name, columns, _BLOCK)))
-        escape = write is None and is_terminal(sys.stdout)
-        write = write or write_utf8
-        if format == "json":
-            return self._write_rows(_of_lake(JsonRows(columns, write, self.command, name)))
-        if format == "ndjson":
-            return self._write_rows(_of_lake(NdjsonRows(columns, write)))
-        return self._write_rows(_of_lake(ValueCsvRows(columns, write, escape)))
-
-    @contextmanager
-    def _write_rows(self, rows: RowWriter) -> Iterator[RowWriter]:
-        """Begin and end a row writer around the `with` statement."""
+        rows = self._make_writer(name, columns, of_lake, write, format or self.format)
         rows.begin()
         try:
             yield rows
         except (KeyboardInterrupt, SystemExit):
-            if self.format == "table":
+            if isinstance(rows, PrintedRows):
                 rows.end()
             raise
         self.report_mistakes()
@@ -133,21 +120,21 @@ class Output:
         rows.facts["errors"] = [*map(_describe_error, self.failures)]
         rows.end()
 
-    def _rows(self, name: str, columns: Sequence[Column], block: int | None = None) -> RowWriter:
-        terminal = is_terminal(sys.stdout)
-        if self.format == "json":
-            return JsonRows(columns, write_utf8, self.command, name)
-        if self.format == "ndjson":
-            return NdjsonRows(columns, write_utf8)
-        if self.format == "csv":
-            return CsvRows(columns, write_utf8, escape=terminal)
-        import shutil
+    def _make_writer(
+        self, name: str, columns: Sequence[Column], of_lake: bool, write: Write | None, format: str
+    ) -> RowWriter:
+        terminal = write is None and is_terminal(sys.stdout)
+        if format == "table":
+            import shutil
 
-        # An exported COLUMNS is meant to set the width in a pipe as well.
-        width = shutil.get_terminal_size().columns if terminal or os.environ.get("COLUMNS") else None
-        return PrintedRows(
-            columns, self._write_table if terminal else write_text, width, self._colored(sys.stdout), block
-        )
+            # An exported COLUMNS is meant to set the width in a pipe as well.
+            width = shutil.get_terminal_size().columns if terminal or os.environ.get("COLUMNS") else None
+            write = self._write_table if terminal else write_text
+            return PrintedRows(columns, write, of_lake, width, self._colored(sys.stdout))
+        write = write or write_utf8
+        if format == "csv":
+            return CsvRows(columns, write, of_lake, escape=terminal)
+        return JsonRows(columns, write, of_lake, (self.command, name) if format == "json" else None)
 
     def _write_table(self, text: str) -> None:
         """Print on the terminal, after removing the progress bar."""
@@ -267,11 +254,6 @@ def _describe_error(error: ParquetBloomError) -> dict[str, Any]:
     """Return an error as JSON documents have it; its kind is the name of its class in `parquet_bloom.errors`."""
     where = {"file": error.path, "row_group": error.row_group, "column": error.column}
     return where | {"kind": type(error).__name__, "problem": error.problem}
-
-
-def _of_lake(rows: RowWriter) -> RowWriter:
-    rows.of_lake = True
-    return rows
 
 
 def is_terminal(stream: Any) -> bool:

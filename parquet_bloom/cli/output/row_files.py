@@ -14,7 +14,7 @@ from ...errors import ParquetBloomError, first_line
 from ...storage import Rewrite, create
 from ...util.plain_values import is_number, plain_rows
 from .output import Output
-from .row_formats import Column, RowWriter, Write, as_value
+from .row_formats import Column, as_value
 
 SUFFIXES = {
     ".parquet": "parquet",
@@ -80,7 +80,7 @@ def open_batch_writer(new: Rewrite, format: str, schema: pa.Schema) -> Iterator[
     """
     import pyarrow.parquet as pq
 
-    from ...file.write.write_table import TableSink
+    from ...file.write_table import TableSink
 
     sink = pa.PythonFile(TableSink(new), mode="w")
     open_writer = pq.ParquetWriter if format == "parquet" else pa.ipc.new_file
@@ -115,19 +115,12 @@ def open_rows(
             with open_batch_writer(new, kind, schema) as into:
                 yield into.add
         else:
-            with output.records("rows", columns, None if new is None else _text_into(new), kind) as rows:
+
+            def write(text: str, new: Any = new) -> None:
+                new.write(text.encode("utf-8", "surrogateescape"))
+
+            with output.rows("rows", columns, True, write if new is not None else None, kind) as rows:
                 rows.facts = facts
-                yield lambda batch: _add(rows, batch, schema)
+                yield lambda batch: rows.add_all(dict(zip(schema.names, row, strict=True)) for row in plain_rows(batch))
         if new is not None:
             new.commit()
-
-
-def _text_into(new: Rewrite) -> Write:
-    def write(text: str) -> None:
-        new.write(text.encode("utf-8", "surrogateescape"))
-
-    return write
-
-
-def _add(rows: RowWriter, batch: pa.RecordBatch, schema: pa.Schema) -> None:
-    rows.add_all(dict(zip(schema.names, row, strict=True)) for row in plain_rows(batch))

@@ -1,14 +1,12 @@
-"""Lay out rows as an aligned table, with unprintable characters escaped."""
+"""Write rows as aligned tables, JSON, NDJSON or CSV."""
 
 from __future__ import annotations
 
-import io
 import json
 import math
 import re
 import sys
 import textwrap
-from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import zip_longest
@@ -28,6 +26,7 @@ else:
 
 Row = Mapping[str, Any]
 
+_BLOCK = 1000  # records that a table lays out at a time
 _GAP = "  "
 _INDENT = " " * 4  # of the lines below a row
 _MIN_WIDTH = 12  # cells, of a folded column
@@ -41,7 +40,7 @@ def as_text(value: Any) -> str:
         return "yes" if value else "no"
     if isinstance(value, float):
         return f"{value:.3g}"
-    if isinstance(value, list):
+    if isinstance(value, list | tuple):
         return "; ".join(map(str, value)) or "-"
     if isinstance(value, Mapping):
         return "; ".join(f"{key}: {item}" for key, item in value.items()) or "-"
@@ -93,6 +92,9 @@ PROBLEM = Column(
     style={"fg": "red"},
 )
 """The problem of a broken filter: the last column of every list of filters."""
+
+STRIPE = Column("stripe", "stripe", right=True, rare=lambda row: row["stripe"] is None)
+"""The stripe of a row group of an ORC file."""
 
 
 def lay_out(
@@ -215,24 +217,30 @@ FORMATS = ("table", "json", "ndjson", "csv")
 Write = Callable[[str], None]
 
 
-class RowWriter(ABC):
-    """Base class of row writers.
+class RowWriter:
+    """Writes rows in one format.
+
+    Parameters
+    ----------
+    columns : whose keys all rows have.
+    write : takes the text.
+    of_lake : whether the rows are records of the lake: values of `plain_values.plain`, of any number, which must not
+        be changed. In all other rows secrets are hidden.
 
     Attributes
     ----------
     facts : items of the JSON document besides rows; may be added until `end`.
-    of_lake : whether the rows are data of the lake, which must not be changed; in all others secrets are hidden.
     """
 
-    of_lake = False
-
-    def __init__(self, columns: Sequence[Column], write: Write) -> None:
+    def __init__(self, columns: Sequence[Column], write: Write, of_lake: bool = False) -> None:
         self.columns = columns
         self.facts: dict[str, Any] = {}
         self._write = write
+        self._of_lake = of_lake
 
-    def begin(self) -> None:  # noqa: B027
+    def begin(self) -> None:
         """Write the header."""
+        self._write_text(self._head())
 
     def add(self, row: Row) -> None:
         """Add a row: a value for the key of each column."""
@@ -240,92 +248,92 @@ class RowWriter(ABC):
 
     def add_all(self, rows: Iterable[Row]) -> None:
         """Add rows, and write their text in one call."""
-        text = "".join(map(self._text, rows if self.of_lake else map(redacted_in, rows)))
+        self._write_text("".join(map(self._format, rows if self._of_lake else map(redacted_in, rows))))
+
+    def end(self) -> None:
+        """Write the remaining text."""
+        self._write_text(self._tail())
+
+    def _write_text(self, text: str) -> None:
         if text:
             self._write(text)
 
-    @abstractmethod
-    def _text(self, row: Row) -> str:
-        """Return the text to write for a row immediately."""
+    def _head(self) -> str:
+        return ""
 
-    def end(self) -> None:  # noqa: B027
-        """Write the remaining text."""
+    def _format(self, row: Row) -> str:
+        raise NotImplementedError
+
+    def _tail(self) -> str:
+        return ""
 
 
 class PrintedRows(RowWriter):
-    """Writes a table: buffers all rows to compute column widths, or `block` rows at a time."""
+    """Writes a table, whose widths depend on all rows; records are laid out in blocks.
+
+    Parameters
+    ----------
+    width, color : as in `lay_out`.
+    """
 
     def __init__(
-        self, columns: Sequence[Column], write: Write, width: int | None, color: bool, block: int | None = None
+        self,
+        columns: Sequence[Column],
+        write: Write,
+        of_lake: bool = False,
+        width: int | None = None,
+        color: bool = False,
     ) -> None:
-        """Initialize; with `block` rows are records, whose first column is not a heading for the rows below it."""
-        super().__init__(columns, write)
+        super().__init__(columns, write, of_lake)
         self._rows: list[Row] = []
         self._width = width
         self._color = color
-        self._block = block
 
-    def _text(self, row: Row) -> str:
+    def _format(self, row: Row) -> str:
         self._rows.append(row)
-        return self._lay_out() if len(self._rows) == self._block else ""
+        return self._tail() if self._of_lake and len(self._rows) == _BLOCK else ""
 
-    def _lay_out(self) -> str:
-        lines = lay_out(self.columns, self._rows, self._width, self._color, heads=self._block is None)
+    def _tail(self) -> str:
+        lines = lay_out(self.columns, self._rows, self._width, self._color, heads=not self._of_lake)
         self._rows.clear()
         return "".join(f"{line}\n" for line in lines)
 
-    def end(self) -> None:
-        self._write(self._lay_out())
-
 
 class CsvRows(RowWriter):
-    """Writes a line of headings, then a line per row; `escape` is for output to a terminal."""
+    """Writes a line of headings, then a line per row; in records a null is an empty field, an empty string is `""`.
 
-    def __init__(self, columns: Sequence[Column], write: Write, escape: bool) -> None:
-        import csv
+    Parameters
+    ----------
+    escape : whether unprintable characters are escaped, for a terminal.
+    """
 
-        super().__init__(columns, write)
+    def __init__(self, columns: Sequence[Column], write: Write, of_lake: bool = False, escape: bool = False) -> None:
+        super().__init__(columns, write, of_lake)
         self._escape = escape
-        self._buffer = io.StringIO()
-        self._csv = csv.writer(self._buffer, lineterminator="\r\n")
 
-    def begin(self) -> None:
-        self._write(self._line([column.key for column in self.columns]))
+    def _head(self) -> str:
+        return self._join(column.key for column in self.columns)
 
-    def _text(self, row: Row) -> str:
-        return self._line([self._cell(row[column.key]) for column in self.columns])
+    def _format(self, row: Row) -> str:
+        return self._join(row[column.key] for column in self.columns)
 
-    def _cell(self, value: Any) -> Any:
-        if isinstance(value, bool):
-            return "true" if value else "false"
-        if isinstance(value, list | Mapping):
-            value = as_text(value) if value else ""
-        return escaped(value) if self._escape and isinstance(value, str) else value
-
-    def _line(self, cells: list[Any]) -> str:
-        self._csv.writerow(cells)
-        # With "\r\n" as its line terminator csv quotes both characters, as readers need; the lines end in "\n".
-        line = self._buffer.getvalue().removesuffix("\r\n") + "\n"
-        self._buffer.seek(0)
-        self._buffer.truncate()
-        return line
-
-
-class ValueCsvRows(CsvRows):
-    """Writes values of `plain_values.plain`: a null is an empty field, an empty string `""`, nested values are JSON."""
-
-    def _line(self, cells: list[Any]) -> str:
-        line = ",".join(map(self._quote, cells))
+    def _join(self, values: Iterable[Any]) -> str:
+        line = ",".join(map(self._quote, values))
         return (line or '""') + "\n"  # readers skip empty lines
 
-    def _quote(self, cell: Any) -> str:
-        text = as_value(cell, null="")
+    def _quote(self, value: Any) -> str:
+        if self._of_lake:
+            text = as_value(value, null="")
+        elif isinstance(value, bool):
+            text = "true" if value else "false"
+        elif isinstance(value, list | tuple | Mapping):
+            text = as_text(value) if value else ""
+        else:
+            text = "" if value is None else str(value)
         if self._escape:
             text = escaped(text)
-        return '"' + text.replace('"', '""') + '"' if cell == "" or _TO_QUOTE.search(text) else text
-
-    def _cell(self, value: Any) -> Any:
-        return value
+        is_empty = self._of_lake and value == ""
+        return '"' + text.replace('"', '""') + '"' if is_empty or _TO_QUOTE.search(text) else text
 
 
 _TO_QUOTE = re.compile(r'[",\r\n]')
@@ -338,40 +346,44 @@ def as_value(value: Any, null: str = "NULL") -> str:
     return value if isinstance(value, str) else to_json(value)
 
 
-class NdjsonRows(RowWriter):
-    """Writes a JSON object per line."""
+class JsonRows(RowWriter):
+    """Writes a JSON object per line, in a JSON document the rows under their name, then the facts.
 
-    def _text(self, row: Row) -> str:
-        return self._object(row) + "\n"
+    Parameters
+    ----------
+    document : of which command, and what the rows are called; None for the lines alone.
+    """
 
-    def _object(self, row: Row) -> str:
-        return to_json({column.key: row[column.key] for column in self.columns})
+    def __init__(
+        self,
+        columns: Sequence[Column],
+        write: Write,
+        of_lake: bool = False,
+        document: tuple[str, str] | None = None,
+    ) -> None:
+        super().__init__(columns, write, of_lake)
+        self._document = document
+        self._before = "\n"
 
+    def _head(self) -> str:
+        if self._document is None:
+            return ""
+        command, name = self._document
+        head = to_json({"schema_version": SCHEMA_VERSION, "command": command})
+        return f'{head[:-1]}, "{name}": ['
 
-class JsonRows(NdjsonRows):
-    """Writes one JSON document with a line per row: the rows under their name, then the facts."""
+    def _format(self, row: Row) -> str:
+        text = to_json({column.key: row[column.key] for column in self.columns})
+        if self._document is None:
+            return text + "\n"
+        before, self._before = self._before, ",\n"
+        return before + text
 
-    def __init__(self, columns: Sequence[Column], write: Write, command: str, name: str) -> None:
-        super().__init__(columns, write)
-        self._command = command
-        self._name = name
-        self._first = True
-
-    def begin(self) -> None:
-        head = to_json({"schema_version": SCHEMA_VERSION, "command": self._command})
-        self._write(f'{head[:-1]}, "{self._name}": [')
-
-    def _text(self, row: Row) -> str:
-        before = "\n" if self._first else ",\n"
-        self._first = False
-        return before + self._object(row)
-
-    def end(self) -> None:
-        self._write(
-            ("]" if self._first else "\n]")
-            + (f", {to_json(redacted_in(self.facts))[1:]}" if self.facts else "}")
-            + "\n"
-        )
+    def _tail(self) -> str:
+        if self._document is None:
+            return ""
+        facts = f", {to_json(redacted_in(self.facts))[1:]}" if self.facts else "}"
+        return ("]" if self._before == "\n" else "\n]") + facts + "\n"
 
 
 def to_json(value: Any) -> str:
@@ -393,6 +405,6 @@ def _with_nulls(value: Any) -> Any:
         return value if math.isfinite(value) else None
     if isinstance(value, Mapping):
         return {key: _with_nulls(item) for key, item in value.items()}
-    if isinstance(value, list):
+    if isinstance(value, list | tuple):
         return [_with_nulls(item) for item in value]
     return value

@@ -19,11 +19,9 @@
 
 #include "constants.h"
 
-#define PB_SSE41 1
-#define PB_AVX2 2
-#define PB_AVX512 3
-#define PB_NEON 4
-#define PB_NEON_HASH 5
+#define PB_AVX2 1
+#define PB_AVX512 2
+#define PB_NEON 3
 
 #if PB_SIMD <= PB_AVX512
 #include <immintrin.h>
@@ -33,8 +31,6 @@
 #include "simd_avx512.h"
 #elif PB_SIMD == PB_AVX2
 #include "simd_avx2.h"
-#elif PB_SIMD == PB_SSE41
-#include "simd_sse41.h"
 #else
 #include "simd_neon.h"
 #endif

@@ -1,14 +1,9 @@
 /* NEON, which every aarch64 processor has. A block is two vectors of four words, and there are shifts by different counts.
  *
- * There is no multiplication of 64 bits. PB_NEON_HASH makes it of 32-bit ones, for processors whose scalar multiplier takes
- * several cycles a product (core/cpu.pyx names them); with PB_NEON hashing is left to the scalar loops, as the multipliers
- * of other processors are faster than that. */
+ * There is no multiplication of 64 bits: hashing is left to the scalar loops. */
 
 #include <arm_neon.h>
 
-#if PB_SIMD == PB_NEON_HASH
-#include "simd_neon_hash.h"
-#else
 static inline ptrdiff_t pb_hash8(const uint8_t *keys, ptrdiff_t count, uint64_t *out) {
     (void)keys, (void)count, (void)out;
     return 0;
@@ -24,7 +19,6 @@ static inline ptrdiff_t pb_hash_spans(const uint8_t *const *starts, const uint64
     (void)starts, (void)lengths, (void)count, (void)out;
     return 0;
 }
-#endif
 
 static inline ptrdiff_t pb_locate(const uint64_t *hashes, ptrdiff_t count, uint64_t num_blocks, uint64_t *offsets,
                                   uint32_t *keys) {

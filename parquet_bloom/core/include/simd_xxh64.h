@@ -1,4 +1,4 @@
-/* XXH64 of many keys, a lane of 64 bits each; written once in terms of these macros for AVX2, AVX-512 and NEON:
+/* XXH64 of many keys, a lane of 64 bits each; written once in terms of these macros for AVX2 and AVX-512:
  *
  *   pb_vec, PB_LANES                          a vector of lanes, and how many it has
  *   pb_fill, pb_load, pb_load32, pb_store     one number in all lanes; from and to memory (32: words of 4 bytes)
@@ -13,8 +13,6 @@
  *   pb_words                                  8 bytes of each key, at the same offset in all
  *   pb_rests                                  the last bytes of keys (below 32), as words
  *   PB_GROUPS                                 how many vectors of byte strings are hashed side by side
- *   PB_SAME_LENGTHS_ONLY                      if defined, strings from the first group on whose lengths differ are left to
- *                                             the scalar loop, and masks and pb_rests are not needed
  *
  * Loops over a few vectors are unrolled by the compiler: they keep independent chains of multiplications in flight, as
  * one chain waits for itself most of the time.
@@ -139,8 +137,6 @@ static inline void pb_hash_same(const uint8_t *const *starts, const uint64_t len
     pb_finish(h, PB_GROUPS, out);
 }
 
-#ifndef PB_SAME_LENGTHS_ONLY
-
 /* Sets the mask of each group by an expression of g; the value is whether any mask is not empty. */
 #define PB_CHOOSE(chosen, expression)                                                                                  \
     int some = 0;                                                                                                      \
@@ -205,8 +201,6 @@ static inline void pb_hash_mixed(const uint8_t *const *starts, const uint64_t *l
     pb_finish(h, PB_GROUPS, out);
 }
 
-#endif
-
 static inline ptrdiff_t pb_hash_spans(const uint8_t *const *starts, const uint64_t *lengths, ptrdiff_t count,
                                       uint64_t *out) {
     ptrdiff_t i = 0;
@@ -214,11 +208,7 @@ static inline ptrdiff_t pb_hash_spans(const uint8_t *const *starts, const uint64
         uint64_t other = 0;
         for (int k = 1; k < PB_GROUPS * PB_LANES; k++) other |= lengths[i + k] ^ lengths[i];
         if (other || lengths[i] < 8) {
-#ifdef PB_SAME_LENGTHS_ONLY
-            break;
-#else
             pb_hash_mixed(starts + i, lengths + i, out + i);
-#endif
         } else {
             pb_hash_same(starts + i, lengths[i], out + i);
         }

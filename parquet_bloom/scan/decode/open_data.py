@@ -3,21 +3,29 @@
 from __future__ import annotations
 
 from collections.abc import Hashable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from ...file.bloom_file import BloomFile
 from ...file.metadata_cache import MetadataCache
 from ...storage import Entry, entry_for_identity, open_source
+from ...util.lazy import late_module
 from ..model.data_file import open_any
 from ..scan_options import Limits
 from .parquet_data import ParquetData
 
 if TYPE_CHECKING:
+    from . import orc_decoder
     from .orc_decoder import OrcData
+else:
+    orc_decoder = late_module("parquet_bloom.scan.decode.orc_decoder")
 
 
 def open_file(
-    path: str, filesystem: Any, cache: MetadataCache | None, entry: Entry | None = None, limits: Limits | None = None
+    path: str,
+    filesystem: object | None,
+    cache: MetadataCache | None,
+    entry: Entry | None = None,
+    limits: Limits | None = None,
 ) -> ParquetData | OrcData:
     """Open a file of either format, which its last bytes tell and not its name, to read its rows.
 
@@ -38,16 +46,14 @@ def open_file(
         file = open_any(source, cache)
         if isinstance(file, BloomFile):
             return ParquetData(file, limits)
-        from .orc_decoder import OrcData
-
-        return OrcData(file)
+        return orc_decoder.OrcData(file)
     except BaseException:
         source.close()
         raise
 
 
 def open_version(
-    path: str, filesystem: Any, cache: MetadataCache | None, identity: Hashable, limits: Limits | None = None
+    path: str, filesystem: object | None, cache: MetadataCache | None, identity: Hashable, limits: Limits | None = None
 ) -> ParquetData | OrcData:
     """Open a file that was opened before; in object stores, without a request that checks its version.
 

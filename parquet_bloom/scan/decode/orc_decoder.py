@@ -13,7 +13,8 @@ from contextlib import nullcontext
 from dataclasses import replace
 from functools import cache, cached_property
 from itertools import groupby
-from typing import TYPE_CHECKING, Any
+from types import ModuleType
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
@@ -153,7 +154,7 @@ class OrcData:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(self, *error: Any) -> None:
+    def __exit__(self, *error: object) -> None:
         self.close()
 
 
@@ -357,7 +358,7 @@ def seek_rows(
 
 
 def _read(
-    pyorc: Any, file: OrcFile, stripe: int, ranges: Sequence[tuple[int, int]], schema: pa.Schema
+    pyorc: ModuleType, file: OrcFile, stripe: int, ranges: Sequence[tuple[int, int]], schema: pa.Schema
 ) -> pa.Table | None:
     with file.source.counted_arrow_file() as opened:
         reader = pyorc.Reader(opened, column_names=schema.names, converters=_converters())
@@ -376,7 +377,7 @@ def _read(
     return pa.concat_tables(tables)
 
 
-def _to_array(values: list[Any], arrow_type: pa.DataType) -> pa.Array:
+def _to_array(values: list[object], arrow_type: pa.DataType) -> pa.Array:
     if pa.types.is_date32(arrow_type):
         return pa.array(values, pa.int32()).cast(arrow_type)
     if pa.types.is_timestamp(arrow_type):
@@ -385,7 +386,7 @@ def _to_array(values: list[Any], arrow_type: pa.DataType) -> pa.Array:
 
 
 @cache
-def _pyorc() -> Any:
+def _pyorc() -> ModuleType | None:
     """Import pyorc, an optional dependency; None if it is not installed."""
     try:
         import pyorc
@@ -398,15 +399,17 @@ class _AsStored:
     """Converter to days and nanoseconds: Python's own types cannot represent all dates and timestamps."""
 
     @staticmethod
-    def from_orc(number: int, nanoseconds: int | None = None, timezone: Any = None) -> int:
+    def from_orc(number: int, nanoseconds: int | None = None, timezone: object = None) -> int:
         return number if nanoseconds is None else number * 1_000_000_000 + nanoseconds
 
     @staticmethod
-    def to_orc(*given: Any) -> Any:
+    def to_orc(*given: object) -> object:
         raise NotImplementedError
 
 
 @cache
-def _converters() -> dict[Any, Any]:
-    kinds = _pyorc().TypeKind
+def _converters() -> dict[object, object]:
+    pyorc = _pyorc()
+    assert pyorc is not None
+    kinds = pyorc.TypeKind
     return dict.fromkeys((kinds.DATE, kinds.TIMESTAMP, kinds.TIMESTAMP_INSTANT), _AsStored)

@@ -1,1 +1,1 @@
-"""Rows by their keys: which files may have them by a lake index, and what is kept between lookups."""
+"""Rows by their keys and by what matches: where they are, which files may have them, and what lookups keep."""

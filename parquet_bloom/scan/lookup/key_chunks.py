@@ -25,7 +25,7 @@ from ...storage import open_source
 from ...storage.spill import SpillFile, SpillRun
 from ...util.arrow_values import take
 from ...util.lazy import late_module
-from .lookup_keys import LookupKeys
+from .lookup_session import LookupKeys
 
 if TYPE_CHECKING:
     import pyarrow.compute as pc
@@ -35,10 +35,10 @@ else:
     pq = late_module("pyarrow.parquet")
 
 CHUNK_KEYS = 1_000_000
-"""LookupKeys of one column that are searched for at once."""
+"""Keys of one column that are searched for at once."""
 
 CHUNK_TUPLES = 100_000
-"""LookupKeys of several columns that are searched for at once: they become Python objects."""
+"""Keys of several columns that are searched for at once: they become Python objects."""
 
 _FILE_BATCH = 1 << 17  # keys of a file that are read at a time
 _INT64 = 1 << 63
@@ -87,7 +87,7 @@ class KeyChunk:
         return all_of(limits) if limits else None
 
     @cached_property
-    def literals(self) -> tuple[tuple[Any, ...], ...]:
+    def literals(self) -> tuple[tuple[object, ...], ...]:
         """For each column, its literal in each key."""
         return tuple(literal.from_collection(column) for column in self.keys.columns)
 
@@ -96,10 +96,12 @@ class KeyChunk:
         return LookupKeys(self.columns, self.literals, is_single=False)
 
 
-def iterate_chunks(columns: str | Sequence[str], keys: Any, size: int | None = None) -> Generator[KeyChunk, None, None]:
+def iterate_chunks(
+    columns: str | Sequence[str], keys: object, size: int | None = None
+) -> Generator[KeyChunk, None, None]:
     """Yield the keys of a caller, each once.
 
-    LookupKeys that are more than one chunk are written to a temporary file, in parts by their hashes.
+    Keys that are more than one chunk are written to a temporary file, in parts by their hashes.
 
     Parameters
     ----------
@@ -140,7 +142,9 @@ def _slice(table: pa.Table, size: int) -> Iterator[KeyChunk]:
         yield KeyChunk(table.slice(start, size))
 
 
-def _iterate_tables(columns: str | Sequence[str], names: Sequence[str], keys: Any) -> Generator[pa.Table, None, None]:
+def _iterate_tables(
+    columns: str | Sequence[str], names: Sequence[str], keys: object
+) -> Generator[pa.Table, None, None]:
     """Yield tables of the key's columns, as the caller gives them."""
     if isinstance(keys, os.PathLike):
         yield from _read_file(os.fspath(keys), names)
@@ -260,10 +264,10 @@ def _make_distinct(tables: Sequence[pa.Table]) -> pa.Table:
     first[1:] = sorted_hashes[1:] != sorted_hashes[:-1]
     if first.all():
         return table
-    # LookupKeys with the same hash are nearly always the same: only these are compared as Python objects.
+    # Keys with the same hash are nearly always the same: only these are compared as Python objects.
     kept = set[int](order[first].tolist())
     same = np.flatnonzero(~first)
-    seen: set[tuple[Any, ...]] = set()
+    seen: set[tuple[object, ...]] = set()
     groups = np.unique(sorted_hashes[same])
     members = order[np.isin(sorted_hashes, groups)]
     kept -= set(members.tolist())

@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import closing
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -85,7 +84,7 @@ class Locator:
             ]
         )
 
-    def read_batches(self, keys: Any) -> Generator[pa.RecordBatch, None, None]:
+    def read_batches(self, keys: object) -> Generator[pa.RecordBatch, None, None]:
         """Yield the positions of keys, those of one chunk of keys after those of the other."""
         with closing(self._read_chunks(keys, {})) as chunks:
             for batches in chunks:
@@ -98,7 +97,7 @@ class Locator:
             for batch in batches:
                 yield self._make_batch(pa.Table.from_batches([batch]))
 
-    def read_table(self, keys: Any) -> pa.Table:
+    def read_table(self, keys: object) -> pa.Table:
         """Return the positions of all keys, in the order of files and rows."""
         order: dict[str, int] = {}
         chunks = [list(batches) for batches in self._read_chunks(keys, order)]
@@ -112,7 +111,7 @@ class Locator:
         return take(table, rows)
 
     def _read_chunks(
-        self, keys: Any, order: dict[str, int]
+        self, keys: object, order: dict[str, int]
     ) -> Generator[Generator[pa.RecordBatch, None, None], None, None]:
         """Yield the positions of each chunk of keys; the numbers of files are entered into `order`."""
         with closing(iterate_chunks(self._columns, keys)) as chunks:
@@ -173,8 +172,9 @@ class Locator:
     def _read_rows(self, plan: ScanPlan) -> Generator[pa.RecordBatch, None, None]:
         """Yield the key's columns of the rows of a plan, with their positions."""
         columns, schema = select_columns(self._dataset_schema, list(dict.fromkeys(self._names)))
-        reader = RowReader(plan, columns, schema=schema, cache=self._source.cache, positions=True)
-        return reader.read_batches(threads=self._options.threads, progress=self._make_progress())[1]
+        options = replace(self._options, progress=self._make_progress())
+        reader = RowReader(plan, columns, schema=schema, cache=self._source.cache, options=options, positions=True)
+        return reader.read_batches()[1]
 
     def _make_progress(self) -> Callable[[int, int], None] | None:
         """Return what counts the files of the next search."""
@@ -253,7 +253,7 @@ def _is_list_of_names(columns: object) -> bool:
     return isinstance(columns, list | tuple) and all(isinstance(name, str) for name in columns)
 
 
-def _decode(column: Any) -> pa.Array:
+def _decode(column: object) -> pa.Array:
     """Return one array of a column, without a dictionary."""
     if isinstance(column, pa.ChunkedArray):
         column = column.chunk(0) if column.num_chunks else pa.array([], column.type)

@@ -7,37 +7,308 @@ import glob
 import os
 import threading
 import time
-from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
+from collections import OrderedDict
+from collections.abc import Callable, Collection, Generator, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
-from dataclasses import replace
-from functools import partial
-from typing import Any, Protocol
+from dataclasses import dataclass, replace
+from functools import cached_property, partial
+from typing import Any, Protocol, TypeVar
 
+import numpy as np
 import pyarrow as pa
 
-from ...errors import ParquetBloomError, StorageError, UnknownColumnError
-from ...file.metadata_cache import distinct
+from ...errors import MalformedFooterError, ParquetBloomError, PredicateError, StorageError, UnknownColumnError
+from ...file.bloom_file import BloomFile
+from ...file.column_statistics import file_statistics, shows_stored
+from ...file.file_columns import type_of
+from ...file.identity import version_token
+from ...file.metadata_cache import MetadataCache, distinct
+from ...file.pages.page_columns import PageColumn, find_page_columns
+from ...file.pages.row_group_batch import RowGroupBatch, RowGroups
+from ...hashing.column_type import may_wrap
 from ...lake.expression_keys import find_tuples
 from ...lake.index_reports import FileSelection
 from ...lake.index_snapshot import Selections
-from ...lake.lake_index import LakeIndex
+from ...lake.lake_reader import LakeIndexReader
+from ...metadata.footer import SchemaLeaf
+from ...predicate import literal
+from ...predicate.in_array import make_targets
 from ...predicate.key_expression import match_keys
-from ...storage import Entry, FileIdentity, PathStates, as_path_list, entry_for_identity, is_local, list_entries
+from ...predicate.tree import Equal, In, Node, all_of
+from ...storage import (
+    Entry,
+    FileIdentity,
+    OpenFiles,
+    PathStates,
+    as_path_list,
+    entry_for_identity,
+    is_local,
+    list_entries,
+    open_source,
+)
 from ...util.arrow_values import empty_table, take
-from ..model.file_schemas import fit_table
-from ..model.scan_plan import FileScan, ScanPlan
+from ..model.file_schemas import arrow_schema, fit_table, reading
+from ..model.row_selection import RowSelection
+from ..model.scan_plan import FileScan, ScanPlan, SourceListing
 from ..named_columns import has_column, make_names_error, select_columns, select_table_columns, suggest_names
 from ..plan.index_level import narrow_by_index
-from ..plan.plan_scan import plan_scan
+from ..plan.plan_scan import Evidence, plan_scan
 from ..row_reader import RowReader
-from ..scan_options import ScanOptions
+from ..scan_options import Limits, ScanOptions
 from ..scan_source import ScanSource
-from .known_file import KnownFiles
-from .lookup_keys import LookupKeys
+from .file_kind import STORED_ALIKE
+
+
+@dataclass(frozen=True)
+class LookupKeys:
+    """Keys to find.
+
+    Attributes
+    ----------
+    columns : of the key.
+    literals : for each column, its literal in each key.
+    is_single : whether the caller gave one key, not a collection of keys.
+    """
+
+    columns: tuple[str, ...]
+    literals: tuple[tuple[object, ...], ...]
+    is_single: bool
+
+    @classmethod
+    def parse(cls, columns: str | Sequence[str], keys: Any) -> LookupKeys:
+        """Return a caller's key or keys.
+
+        Parameters
+        ----------
+        columns : one column, or a list of several.
+        keys : of one column: a value, or a list, Arrow or NumPy array or Series of values. Of several: a tuple of a
+            value of each, a list of such tuples, or a table or mapping that has these columns.
+
+        Raises
+        ------
+        PredicateError
+            A value is null, or cannot be a literal; or a key has not as many values as there are columns.
+        """
+        if isinstance(columns, str):
+            names: tuple[str, ...] = (columns,)
+            is_arrow = isinstance(keys, pa.Array | pa.ChunkedArray)
+            is_single = not is_arrow and (not isinstance(keys, Collection) or isinstance(keys, str | bytes))
+            is_single = is_single and (not hasattr(keys, "__array__") or np.ndim(keys) == 0)
+            literals = [(literal.from_python(keys),) if is_single else literal.from_collection(keys)]
+        else:
+            names = tuple(columns)
+            is_single = isinstance(keys, tuple)
+            if not names:
+                raise PredicateError("a key needs a column")
+            if isinstance(keys, pa.Table | pa.RecordBatch | Mapping):
+                columns_of_keys = [keys[name] for name in names]
+            else:
+                rows = [keys] if is_single else [*keys]
+                for row in rows:
+                    if not isinstance(row, Sequence) or isinstance(row, str | bytes) or len(row) != len(names):
+                        problem = f"a key of {len(names)} columns is a tuple of {len(names)} values, not {row!r}"
+                        raise PredicateError(problem)
+                columns_of_keys = [[row[i] for row in rows] for i in range(len(names))]
+            literals = [literal.from_collection(values) for values in columns_of_keys]
+        for name, values in zip(names, literals, strict=True):
+            if None in values:
+                raise PredicateError("a key is null: nothing equals it, leave it out", column=name)
+        return cls(names, tuple(literals), is_single)
+
+    def __len__(self) -> int:
+        return len(self.literals[0])
+
+    @cached_property
+    def node(self) -> Node:
+        """The predicate that all rows of the keys meet, and of one column no others."""
+        leaves: list[Node] = []
+        for column, values in zip(self.columns, self.literals, strict=True):
+            leaves.append(Equal(column, values[0]) if len(values) == 1 else In(column, values))
+        return all_of(leaves)
+
+
+MAX_FILES = 1024
+"""Of which lookups of a dataset know at a time."""
+
+_FEW_ROWS = 1024  # are taken out of pages, however small the row groups are
+
+
+class KnownFile:
+    """A version of a local file, with what a search needs of its column chunks; it is opened to be read.
+
+    Rows of one key are read without planning a scan, in a quarter of the time, or less (`tools/bench/get.py`: "get,
+    open index"). With the plan left out alone, but rows located and read by a `RowBatch`, a lookup takes 1.3 times
+    the CPU that it takes here, and twice that by zones. Nothing here decides on its own: other files and columns are
+    left to the scan, which also reports errors.
+
+    Attributes
+    ----------
+    token : the version, as an index has it.
+    is_settled : whether every later change of the file will show.
+    """
+
+    def __init__(self, path: str, identity: FileIdentity, file: BloomFile, cache: MetadataCache | None):
+        self.token, self.is_settled = version_token(identity), distinct(identity)
+        self._cached, self._footer = file.cached, file.footer
+        self._columns: dict[str, PageColumn] = {}  # flat ones whose rows can be taken
+        self._searched: set[str] = set()  # of these, those of which stored bytes decide what is equal
+        for name, column in find_page_columns(file, arrow_schema(file)).items():
+            if not column.leaf.repeated and column.layout is not None:
+                self._columns[name] = column
+                if type_of(column.leaf).kind in STORED_ALIKE and _shows_stored(file, column.leaf):
+                    self._searched.add(name)
+        self._files = OpenFiles([path], [identity])
+        self._batches: dict[tuple[int, ...], RowGroupBatch] = {}
+        self._remember = partial(cache.keep, path, identity) if cache is not None else None
+        self._lock = threading.Lock()  # a batch is not for several threads at once
+
+    def read(
+        self, selection: FileSelection | None, column: str, literal: object, timezone: str, schema: pa.Schema
+    ) -> pa.Table | None:
+        """Read the rows with one key.
+
+        Parameters
+        ----------
+        selection : the row groups and rows that may have it, by an index; None for all.
+        schema : of the result.
+
+        Returns
+        -------
+        None if the rows have to be read in the general way, or this is no longer the version at its path.
+        """
+        if column not in self._searched:
+            return None
+        for field in schema:
+            if field.name not in self._columns or not self._columns[field.name].arrow.equals(field.type):
+                return None
+        targets = make_targets([literal], type_of(self._columns[column].leaf), timezone)
+        if targets is None:
+            return None
+        with self._lock:
+            try:
+                if not self._files.open():
+                    return None
+                batch, row_selections = self._select(selection)
+                most = max(batch.groups.total_rows // Limits.few_of, _FEW_ROWS)
+                result = batch.search(column, targets, most, row_selections)
+                if result is None:
+                    return None
+                rows, values = result
+                arrays = {**batch.read([name for name in schema.names if name != column], rows)}
+                if values is not None and column in schema.names:
+                    arrays[column] = values
+                if len(arrays) < len(schema) or not self._files.are_unchanged():
+                    return None
+                if batch.grown and self._remember is not None:
+                    self._remember(self._cached)
+                    batch.grown.clear()
+            except (MalformedFooterError, StorageError):  # which the general way reads, or reports
+                return None
+            finally:
+                self._files.close()
+        return pa.Table.from_arrays([arrays[name] for name in schema.names], schema=schema)
+
+    def is_current(self) -> bool:
+        """Return whether this version is at its path."""
+        with self._lock:
+            try:
+                return self._files.open()
+            finally:
+                self._files.close()
+
+    def _select(self, selection: FileSelection | None) -> tuple[RowGroupBatch, Sequence[RowSelection | None] | None]:
+        """Return the selected row groups, and the rows of each; None for all rows of all."""
+        footer, selections = self._footer, None
+        numbers: tuple[int, ...] = tuple(range(footer.num_row_groups))
+        if selection is not None and selection.row_groups is not None:
+            counts, rows = selection.row_counts, selection.rows
+            # If the index knows the row groups' numbers of rows, they are those of the file, or these are other ones.
+            if not counts or np.array_equal(counts, footer.row_groups["num_rows"]):
+                numbers = tuple(sorted(selection.row_groups))
+                selections = [rows.get(number) for number in numbers] if rows else None
+        if numbers not in self._batches:
+            if len(self._batches) > footer.num_row_groups:  # each alone, and all
+                self._batches.clear()
+            groups, headers = RowGroups([footer], [(0, number) for number in numbers]), [self._cached.page_headers]
+            self._batches[numbers] = RowGroupBatch(groups, self._columns, self._files, headers)
+        return self._batches[numbers], selections
+
+
+def _shows_stored(file: BloomFile, leaf: SchemaLeaf) -> bool:
+    """Return whether all values of a column are known to be shown as they are stored."""
+    if not may_wrap(type_of(leaf)):
+        return True
+    file_statistics(file, [leaf.name])
+    return shows_stored(file.cached, leaf, file.row_groups)
+
+
+class KnownFiles:
+    """The files that were looked up last. Thread-safe.
+
+    Parameters
+    ----------
+    filesystem : the local one.
+    cache : of footers.
+    """
+
+    def __init__(self, filesystem: object | None, cache: MetadataCache | None):
+        self._filesystem = filesystem
+        self._cache = cache
+        self._files: OrderedDict[str, KnownFile] = OrderedDict()
+        self._lock = threading.Lock()
+
+    def find(self, path: str, token: bytes | None) -> KnownFile | None:
+        """Return a version of a file; None if there is another one, or it is unusual.
+
+        Parameters
+        ----------
+        token : the version that an index has; None for the one that is there.
+        """
+        with self._lock:
+            known = self._files.get(path)
+            if known is not None and (known.is_current() if token is None else known.token == token):
+                self._files.move_to_end(path)
+                return known
+        try:
+            with open_source(path, self._filesystem) as source, BloomFile(source, self._cache) as file, reading(file):
+                if not isinstance(source.identity, FileIdentity):
+                    return None
+                known = KnownFile(path, source.identity, file, self._cache)
+        except ParquetBloomError:  # which the general way reports
+            return None
+        if token is not None and known.token != token:
+            return None
+        if token is None and not known.is_settled:  # the same times may be of other contents at the next call
+            return known
+        with self._lock:
+            self._files[path] = known
+            if len(self._files) > MAX_FILES:
+                self._files.popitem(last=False)
+        return known
+
 
 _FEW = 128  # local files are compared faster than by two threads
-_POOL = ThreadPoolExecutor(4, "parquet-bloom-watch")
+_MAX_CHECKS = 4  # that run at a time, of lookups of one session
+
+T = TypeVar("T")
+
+
+class CheckThreads:
+    """Threads that compare files while lookups go on. They are made when they are first used, and end with this object.
+
+    `submit` must not be called by two threads at a time.
+    """
+
+    def __init__(self) -> None:
+        self._pool: ThreadPoolExecutor | None = None  # whose threads end when nothing refers to it
+        self._process = 0
+
+    def submit(self, check: Callable[[], T]) -> Future[T]:
+        """Begin a check; a process that was forked has threads of its own."""
+        if self._pool is None or self._process != os.getpid():
+            self._pool, self._process = ThreadPoolExecutor(_MAX_CHECKS, "parquet-bloom-watch"), os.getpid()
+        return self._pool.submit(check)
 
 
 class LakeWatch(Protocol):
@@ -51,7 +322,7 @@ class LakeWatch(Protocol):
     @property
     def is_settled(self) -> bool: ...
 
-    def begin_check(self) -> Callable[[], bool]:
+    def begin_check(self, threads: CheckThreads) -> Callable[[], bool]:
         """Begin to compare the files with this state, in another thread.
 
         Returns
@@ -80,14 +351,14 @@ class LocalWatch:
         identities = [FileIdentity(*state[:5]) for one in states for state in one.states.tolist()]
         self.is_settled = are_all and all(one.inode >= 0 and distinct(one, started) for one in identities)
 
-    def begin_check(self) -> Callable[[], bool]:
+    def begin_check(self, threads: CheckThreads) -> Callable[[], bool]:
         """See `LakeWatch.begin_check`: the thread that waits takes part in the comparison."""
         checks = [states.begin_check() for states in self._states]
 
         def check() -> bool:
             return all(one.run() for one in checks)
 
-        other: Future[bool] | None = _POOL.submit(check) if sum(map(len, self._states)) > _FEW else None
+        other: Future[bool] | None = threads.submit(check) if sum(map(len, self._states)) > _FEW else None
         return lambda: check() and (other is None or other.result())
 
 
@@ -108,9 +379,9 @@ class ListedWatch:
         known = [(entry.path, entry.known) for entry in self._list_files()]
         return [(path, None if one is None else one.size, None if one is None else one.e_tag) for path, one in known]
 
-    def begin_check(self) -> Callable[[], bool]:
+    def begin_check(self, threads: CheckThreads) -> Callable[[], bool]:
         """See `LakeWatch.begin_check`."""
-        future = _POOL.submit(self._describe)
+        future = threads.submit(self._describe)
 
         def is_same() -> bool:
             try:
@@ -163,9 +434,10 @@ class LookupSession:
 
     def __init__(self, source: ScanSource):
         self._source = source
-        self._index: LakeIndex | None = None
+        self._index: LakeIndexReader | None = None
         self._watch: LakeWatch | None = None
         self._lock = threading.Lock()
+        self._threads = CheckThreads()
         self._known = KnownFiles(source.filesystem, source.cache)
 
     @contextmanager
@@ -177,7 +449,7 @@ class LookupSession:
         refresh : whether to check the index for the files as they are now before it is used.
         """
         source, wait = self._source, None
-        if isinstance(source.index, LakeIndex) and source.paths is None:
+        if isinstance(source.index, LakeIndexReader) and source.paths is None:
             index = source.index  # whose files are as of its opening, or of its last refresh
         else:
             with self._lock:
@@ -185,7 +457,7 @@ class LookupSession:
                 if refresh or self._index is None or watch is None or not watch.is_settled:
                     self._index = self._refresh()
                 else:
-                    wait = watch.begin_check()
+                    wait = watch.begin_check(self._threads)
                 index = self._index
         lookup = Lookup(source, index, self._known)
         try:
@@ -205,7 +477,7 @@ class LookupSession:
                 plan = lookup.plan(keys, options, by_index_alone=by_index_alone)
         return plan
 
-    def _refresh(self) -> LakeIndex:
+    def _refresh(self) -> LakeIndexReader:
         """Return the index, checked for the files as they are now."""
         self._watch = None
         watch = self._make_watch()
@@ -220,20 +492,23 @@ class LookupSession:
 
     @property
     def _index_path(self) -> str:
-        index: Any = self._source.index
-        return os.fsdecode(index.path if isinstance(index, LakeIndex) else index)
+        index = self._source.index
+        assert index is not None
+        return os.fsdecode(index.path if isinstance(index, LakeIndexReader) else index)
 
-    def _open_index(self) -> LakeIndex:
+    def _open_index(self) -> LakeIndexReader:
         source = self._source
-        files = {"filesystem": source.filesystem, "lake_filesystem": source.filesystem}
-        return LakeIndex.open(self._index_path, lake=source.paths, **files)
+        filesystem = source.filesystem
+        return LakeIndexReader.open(
+            self._index_path, lake=source.paths, filesystem=filesystem, lake_filesystem=filesystem
+        )
 
     def _make_watch(self) -> LakeWatch | None:
         """Return the state of the files now; None where it cannot be told from another one."""
         source = self._source
         if source.paths is None:
             return None
-        roots = as_path_list(source.paths)
+        roots = [os.fsdecode(path) for path in as_path_list(source.paths)]
         if is_local(source.filesystem, roots):
             index = self._index_path
             others = [index] if is_local(source.filesystem, [index]) else []
@@ -259,7 +534,7 @@ class Lookup:
     has_doubts : whether the index could not be read everywhere.
     """
 
-    def __init__(self, source: ScanSource, index: LakeIndex, known: KnownFiles):
+    def __init__(self, source: ScanSource, index: LakeIndexReader, known: KnownFiles):
         self.is_current, self.has_doubts = True, False
         self._source = source
         self._index = index
@@ -279,16 +554,10 @@ class Lookup:
             return None
         paths = _intersect(answers)
         roots = index.state.manifest.lake.get("paths", ()) if source.paths is None else source.paths
-        plan = plan_scan(
-            self._find_entries(paths),
-            None if by_index_alone else keys.node,
-            source.find_partitions(paths, roots),
-            replace(options, named=lambda _: True),
-            ScanPlan,
-            filesystem=self._filesystem,
-            cache=source.cache,
-            index=_CandidateEvaluator(answers[0].files),
-        )
+        listing = SourceListing(self._find_entries(paths), self._filesystem, source.find_partitions(paths, roots))
+        evidence = Evidence(index=_CandidateEvaluator(answers[0].files))
+        node, options = None if by_index_alone else keys.node, replace(options, named=lambda _: True)
+        plan = plan_scan(listing, node, options, ScanPlan, source.cache, evidence)
         plan.requests += sum(answer.requests for answer in answers)
         plan.bytes_read += sum(answer.bytes_read for answer in answers)
         plan.index_doubts = list(dict.fromkeys(doubt for answer in answers for doubt in answer.doubts))
@@ -306,7 +575,7 @@ class Lookup:
         manifest = index.state.manifest
         tuples = find_tuples(manifest.expressions, keys.columns, keys.literals, known)
         covered = {column for key, _ in tuples for column in key.columns}
-        indexed: list[tuple[str, Sequence[Any]]] = [
+        indexed: list[tuple[str, Sequence[object]]] = [
             (column, literals)
             for column, literals in zip(keys.columns, keys.literals, strict=True)
             if manifest.has_column(column) and column not in known and column not in covered
@@ -419,8 +688,8 @@ def get_rows(
         # Columns and types are the dataset's, whichever files have the rows.
         names = None if columns is None else list(dict.fromkeys([*columns, *keys.columns]))
         chosen, read_schema = select_table_columns(schema, names, kind="dataset")
-        reader = RowReader(plan, chosen, schema=read_schema, cache=source.cache)
-        rows = reader.read_table(threads=options.threads, note=note)
+        reader = RowReader(plan, chosen, schema=read_schema, cache=source.cache, options=options)
+        rows = reader.read_table(note=note)
         if len(keys) > 1:
             rows = take(rows, match_keys(rows, keys.columns, keys.literals, options.timezone).rows)
         return rows if columns is None else fit_table(rows, select_table_columns(schema, columns, kind="dataset")[1])

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Literal, NamedTuple, Protocol
 
 import pyarrow as pa
 
@@ -18,12 +18,16 @@ from ...metadata.page_match import Targets
 from ...predicate.pruning import PruningPredicate
 from ...predicate.row_filter import Probes
 from ...storage import Source
+from ...util.lazy import late_module
 from .row_selection import RowSelection
 
 if TYPE_CHECKING:
     from typing import Self
 
+    from ... import orc
     from ...orc import OrcFile
+else:
+    orc = late_module("parquet_bloom.orc")
 
 
 class FileProjection(NamedTuple):
@@ -126,7 +130,7 @@ class DataFile(Protocol):
 
     def __enter__(self) -> Self: ...
 
-    def __exit__(self, *error: Any) -> None: ...
+    def __exit__(self, *error: object) -> None: ...
 
 
 _ORC = b"ORC"
@@ -147,11 +151,8 @@ def open_any(
     try:
         return BloomFile(source, cache, variant=variant)
     except NotParquetError as error:
-        # Not at the top: most lakes have no ORC files. The end of the file is still in memory.
-        from ...orc import OrcFile, is_orc
-
-        if is_orc(source):
-            return OrcFile(source)
+        if orc.is_orc(source):  # the end of the file is still in memory
+            return orc.OrcFile(source)
         if source.size >= len(_ORC) and source.read_at(0, len(_ORC)) == _ORC:
             problem = "not an ORC file, or one cut off: it begins with ORC, but does not end as one"
             raise NotParquetError(problem, path=error.path) from None

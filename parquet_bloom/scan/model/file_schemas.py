@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+from typing import TYPE_CHECKING, Protocol, TypeVar
 
 import pyarrow as pa
 
@@ -34,19 +34,20 @@ def read_arrow_schema(data: bytes, int96_unit: str | None) -> pa.Schema | None:
     None where that depends on pyarrow's version: whether types of extensions are the default does.
     """
     try:
-        from pyarrow._parquet import ParquetReader
-
-        schemas = []
-        for has_extensions in (True, False):
-            reader = ParquetReader()
-            reader.open(
-                pa.BufferReader(data), coerce_int96_timestamp_unit=int96_unit, arrow_extensions_enabled=has_extensions
-            )
-            schemas.append(reader.schema_arrow)
-            if not any(map(_has_extension, schemas[0].types)):
-                return schemas[0]
-    except (ImportError, TypeError):  # another version of pyarrow
+        from pyarrow._parquet import ParquetReader  # a private module, much faster to import than pyarrow.parquet
+    except ImportError:  # another version of pyarrow
         return None
+    if "arrow_extensions_enabled" not in (ParquetReader.open.__doc__ or ""):  # it begins with the signature
+        return None
+    schemas = []
+    for has_extensions in (True, False):
+        reader = ParquetReader()
+        reader.open(
+            pa.BufferReader(data), coerce_int96_timestamp_unit=int96_unit, arrow_extensions_enabled=has_extensions
+        )
+        schemas.append(reader.schema_arrow)
+        if not any(map(_has_extension, schemas[0].types)):
+            return schemas[0]
     extended, plain = schemas
     return plain if plain.equals(extended, check_metadata=True) else None
 
@@ -71,7 +72,7 @@ _FOOTER_READ = 1 << 16  # bytes that pyarrow reads of a file's end, before it kn
 _SMALL_FOOTER = 1 << 18  # bytes of one that is read twice rather than by a module that takes 15 ms to import
 
 _Schemas = dict[tuple[str, ...] | None, pa.Schema]
-_SCHEMAS: dict[tuple[Any, ...], _Schemas] = {}
+_SCHEMAS: dict[tuple[object, ...], _Schemas] = {}
 
 
 class _HasPath(Protocol):
@@ -290,7 +291,7 @@ def fit_column(column: pa.ChunkedArray, arrow_type: pa.DataType) -> pa.ChunkedAr
     return pa.chunked_array([_fit(chunk, arrow_type) for chunk in column.chunks], arrow_type)
 
 
-def _fit(array: Any, arrow_type: pa.DataType) -> Any:
+def _fit(array: pa.Array, arrow_type: pa.DataType) -> pa.Array:
     types, stored = pa.types, array.type
     if stored.equals(arrow_type):
         return array
@@ -325,7 +326,7 @@ def _fit_struct(array: pa.StructArray, arrow_type: pa.StructType) -> pa.StructAr
     return pa.StructArray.from_arrays(arrays, fields=fields, mask=array.is_null())
 
 
-def _replace_values(array: Any, arrow_type: pa.DataType, values: pa.Array) -> pa.Array:
+def _replace_values(array: pa.Array, arrow_type: pa.DataType, values: pa.Array) -> pa.Array:
     """Return a list or map array with other values at the same positions."""
     validity, offsets = array.buffers()[:2]
     return pa.Array.from_buffers(arrow_type, len(array), [validity, offsets], -1, array.offset, [values])

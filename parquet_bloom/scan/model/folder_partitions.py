@@ -15,7 +15,7 @@ import os
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from operator import methodcaller
-from typing import Any, Literal, NamedTuple, Protocol
+from typing import Literal, NamedTuple
 from urllib.parse import unquote
 
 import pyarrow as pa
@@ -29,6 +29,7 @@ from ...predicate.pruning import PruningPredicate
 from ...predicate.reason import Reason
 from ...predicate.row_filter import row_mask
 from ...predicate.tree import Node
+from ...storage.paths import GivenPaths
 from ...util.arrow_values import empty_table, make_array, make_scalar
 from .data_file import DataFile
 
@@ -64,6 +65,7 @@ class Partitions:
     Attributes
     ----------
     schema : of the partition columns, outer folders first.
+    source : what says these values of a file, for people.
 
     Raises
     ------
@@ -71,12 +73,13 @@ class Partitions:
         A file has no value of one of these columns, or one of another type.
     """
 
-    def __init__(self, files: Sequence[str], given: Any = (), columns: pa.Schema | None = None):
+    def __init__(self, files: Sequence[str], given: GivenPaths = (), columns: pa.Schema | None = None):
         self._find_key: Callable[[str], str] = _parent_folder
+        self.source = "its folder"
         self._positions: dict[str, int] = {}
         self._folders = _NO_COLUMNS if columns is None else empty_table(columns)
         self.schema = self._folders.schema
-        self._values: dict[str, list[Any]] = {}
+        self._values: dict[str, list[object]] = {}
         if not any(map(_HAS_PAIR, files)) if columns is None else not columns:
             return
         self._positions = {folder: i for i, folder in enumerate(dict.fromkeys(map(_parent_folder, files)))}
@@ -92,16 +95,17 @@ class Partitions:
         self._values = {name: self._folders[name].to_pylist() for name in names}
 
     @classmethod
-    def of_table(cls, files: Sequence[str], values: pa.Table) -> Partitions:
+    def of_table(cls, files: Sequence[str], values: pa.Table, source: str = "its table") -> Partitions:
         """Return the columns whose values are in a table's metadata.
 
         Parameters
         ----------
         files : paths.
         values : a row for each file.
+        source : what says these values of a file, for people.
         """
         partitions = cls(())
-        partitions._find_key = str
+        partitions._find_key, partitions.source = str, source
         partitions._positions = {path: i for i, path in enumerate(files)} if values.num_columns else {}
         partitions._folders, partitions.schema = values, values.schema
         partitions._values = {name: values[name].to_pylist() for name in values.column_names}
@@ -110,7 +114,7 @@ class Partitions:
     def __bool__(self) -> bool:
         return bool(self._values)
 
-    def values(self, path: str) -> dict[str, Any]:
+    def values(self, path: str) -> dict[str, object]:
         """Return the partition values of a file by name: int, date, str or None; of a table, of any type."""
         i = self.find_folder(path)
         return {name: values[i] for name, values in self._values.items()}
@@ -138,7 +142,7 @@ class Partitions:
         """
         columns = {} if node is None or not self._values else self._match_names(tree.columns(node), ignore_case)
         if not columns:
-            return PartitionResiduals(node, self._positions, {}, self._folders.select([]), (), self._find_key)
+            return PartitionResiduals(node, self, {}, self._folders.select([]), ())
         folders = pa.table({name: _untyped_if_null(self._folders[column]) for name, column in columns.items()})
         truths: dict[int, list[bool]] = {}
         doubts: list[Reason] = []
@@ -154,7 +158,7 @@ class Partitions:
                 truth = [True] * len(folders)
                 doubts.append(Reason(error.problem, column=leaf.column))
             truths[id(leaf)] = truth
-        return PartitionResiduals(node, self._positions, truths, folders, tuple(doubts), self._find_key)
+        return PartitionResiduals(node, self, truths, folders, tuple(doubts))
 
     def _match_names(self, names: Iterable[str], ignore_case: bool) -> dict[str, str]:
         """Return {name: partition column} for the names in a predicate that mean one."""
@@ -200,20 +204,6 @@ class Partitions:
         return result
 
 
-class Residuals(Protocol):
-    """The residual of a predicate for each file; see `PartitionResiduals`."""
-
-    @property
-    def doubts(self) -> tuple[Reason, ...]: ...
-
-    @property
-    def is_unchanged(self) -> bool: ...
-
-    def find_residual(self, path: str) -> Node | bool: ...
-
-    def describe(self, path: str) -> str: ...
-
-
 class PartitionResiduals:
     """The residual of one predicate for each file; see `Partitions.make_residuals`.
 
@@ -225,18 +215,16 @@ class PartitionResiduals:
     def __init__(
         self,
         node: Node | None,
-        positions: Mapping[str, int],
+        partitions: Partitions,
         truths: Mapping[int, list[bool]],
         folders: pa.Table,
         doubts: tuple[Reason, ...],
-        find_key: Callable[[str], str],
     ):
         self.doubts = doubts
         self._node = node
-        self._positions = positions
+        self._partitions = partitions
         self._truths = truths
         self._folders = folders
-        self._find_key = find_key
         self._residuals: dict[tuple[bool, ...], Node | bool] = {}  # thousands of folders share a few
         self._descriptions: dict[int, str] = {}
 
@@ -251,7 +239,7 @@ class PartitionResiduals:
             return True
         if self.is_unchanged:
             return self._node
-        i = self._positions[self._find_key(path)]
+        i = self._partitions.find_folder(path)
         truths = {key: truth[i] for key, truth in self._truths.items()}
         state = tuple(truths.values())
         if state not in self._residuals:  # concurrent threads all continue with the same object
@@ -261,11 +249,11 @@ class PartitionResiduals:
 
     def describe(self, path: str) -> str:
         """Describe the partition values of a file, for the columns in the predicate."""
-        i = self._positions[self._find_key(path)]
+        i = self._partitions.find_folder(path)
         if i not in self._descriptions:
             values = self._folders.slice(i, 1).to_pylist()[0]
-            source = "its folder" if self._find_key is _parent_folder else "its table"
-            self._descriptions[i] = describe_values(values.items(), source)
+            described = (f"{name} is {'null' if value is None else value}" for name, value in values.items())
+            self._descriptions[i] = f"{self._partitions.source} says {', '.join(described)}"
         return self._descriptions[i]
 
 
@@ -346,12 +334,6 @@ class FileResidualEvaluator:
         return self._weakened[key]
 
 
-def describe_values(values: Iterable[tuple[str, Any]], source: str = "its folder") -> str:
-    """Describe the partition values that rule a file out, given as (column, value), and where they are from."""
-    described = (f"{name} is {'null' if value is None else value}" for name, value in values)
-    return f"{source} says {', '.join(described)}"
-
-
 def parse_folder(folder: str, decode: Callable[[str], str]) -> tuple[str, str | None] | None:
     """Return the column and the value that the name of a folder gives; None if it is not that of a partition.
 
@@ -370,7 +352,7 @@ def _parent_folder(path: str) -> str:
     return path.rpartition("/")[0]
 
 
-def _find_roots(given: Any) -> set[str]:
+def _find_roots(given: GivenPaths) -> set[str]:
     """Return the folders that were given, and the parts of patterns before their first special character."""
     paths = [given] if isinstance(given, (str, bytes, os.PathLike)) else given
     roots = set()

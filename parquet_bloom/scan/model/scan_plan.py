@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
 from itertools import chain
 from operator import attrgetter
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Literal, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -52,6 +52,25 @@ PARQUET, ORC = "parquet", "orc"
 
 _IS_READ = attrgetter("read")
 _FEW = 16  # row groups, of which the plans are made at once
+
+
+class SourceListing(NamedTuple):
+    """The files of a dataset at one moment.
+
+    Attributes
+    ----------
+    entries : the files, in order.
+    filesystem : of the files; None for local paths and URLs.
+    partitions : their partition columns.
+    table : the table whose files they are; None for files of no table.
+    requests : requests that the listing took.
+    """
+
+    entries: list[Entry]
+    filesystem: object | None
+    partitions: Partitions
+    table: TableSnapshot | None = None
+    requests: int = 0
 
 
 @dataclass(frozen=True)
@@ -102,7 +121,7 @@ class RowGroupPlan:
         return self.num_rows if self.rows is None else count_rows(self.rows)
 
 
-_EMPTY: Mapping[str, Any] = vars(RowGroupPlan(0, False, frozenset({"empty"}), "it has no rows"))
+_EMPTY: Mapping[str, object] = vars(RowGroupPlan(0, False, frozenset({"empty"}), "it has no rows"))
 
 
 @dataclass(eq=False)
@@ -116,7 +135,7 @@ class RowGroupDraft:
     num_rows : rows of each row group; None for one without rows.
     """
 
-    attributes: Mapping[int, Mapping[str, Any]]
+    attributes: Mapping[int, Mapping[str, object]]
     verdicts: NDArray[np.int32]
     num_rows: Sequence[int | None]
 
@@ -188,14 +207,14 @@ class FilePlan:
 
     if not TYPE_CHECKING:  # any other name is an error, to the checker too
 
-        def __getattr__(self, name: str) -> Any:
+        def __getattr__(self, name: str) -> object:
             # Only `row_groups` may be missing. Threads that come here together make equal plans, and keep the first.
             draft = self.__dict__.get("_draft") if name == "row_groups" else None
             if draft is None:
                 raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
             return self.__dict__.setdefault(name, draft.plans)
 
-    def __getstate__(self) -> dict[str, Any]:
+    def __getstate__(self) -> dict[str, object]:
         return {each.name: getattr(self, each.name) for each in fields(self) if each.name != "footer"}
 
     @property
@@ -255,7 +274,7 @@ class RowGroupPlanner:
 
     doubts: tuple[Reason, ...] = ()
     _plans: dict[tuple[object, ...], tuple[RowGroupPlan, ...]] = field(default_factory=dict)
-    _attributes: dict[tuple[object, ...], dict[str, Any]] = field(default_factory=dict)
+    _attributes: dict[tuple[object, ...], dict[str, object]] = field(default_factory=dict)
 
     def plan_file(
         self,
@@ -352,7 +371,7 @@ class ScanPlan:
 
     description: str = ""
     files: list[FilePlan] = field(default_factory=list)
-    filesystem: Any = field(default=None, compare=False, repr=False)
+    filesystem: object | None = field(default=None, compare=False, repr=False)
     requests: int = field(default=0, compare=False)
     bytes_read: int = field(default=0, compare=False)
     data_requests: int = field(default=0, compare=False, kw_only=True)
@@ -471,7 +490,7 @@ class FileScan:
 
 
 class Evaluator(Protocol):
-    """One level of evidence; `plan.planner.plan_scan` has the list of them."""
+    """One level of evidence; `plan_scan` in `scan/plan/` has the list of them."""
 
     def evaluate(self, files: Iterator[FileScan], plan: ScanPlan) -> Generator[FileScan, None, None]:
         """Yield the same files in the same order, each narrowed by this evidence.

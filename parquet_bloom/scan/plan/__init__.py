@@ -1,1 +1,1 @@
-"""From files and a predicate to a plan, by levels of evidence: `planner` has the list of them, and a module each."""
+"""From files and a predicate to a plan, by levels of evidence: `plan_scan` has the list of them, each is a module."""

@@ -12,7 +12,7 @@ from contextlib import closing, nullcontext
 from dataclasses import dataclass, field
 from itertools import chain, compress, count
 from operator import attrgetter, not_
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
@@ -38,7 +38,7 @@ from ...storage import (
 )
 from ...storage.confined import ConfinedFiles, is_in_place, leads_inside
 from ...storage.objects.object_batch import ClosedObject, listed_objects, read_tails
-from ...util.collector import paused_collection
+from ...util.lazy import late_module
 from ...util.threads import in_order, processors
 from ..model.data_file import open_any
 from ..model.file_schemas import REMOTE_THREADS
@@ -49,6 +49,9 @@ from .statistics_level import OpenedFile, evaluate_row_groups, evaluate_together
 
 if TYPE_CHECKING:
     from ...orc import OrcFile
+    from . import orc_level
+else:
+    orc_level = late_module("parquet_bloom.scan.plan.orc_level")
 
 
 _NO_IDENTITY = FileIdentity(0, 0, 0, 0, 0)
@@ -171,7 +174,7 @@ class _CachedRanges:
 _MAX_FILES_PER_TASK = 16
 _IS_UNDECIDED, _ENTRY, _PATH = attrgetter("undecided"), attrgetter("entry"), attrgetter("entry.path")
 _LOCAL_FILES_PER_BATCH = 4096
-_FEW_FILES = 16  # hardly any objects are made for; their footers stay in memory as long as the plan does
+_FEW_FILES = 16  # whose footers stay in memory as long as the plan does
 _OBJECTS_PER_BATCH = 1024
 
 _FIRST_FILES = 32  # of which the first bytes tell how long the footers of a lake are
@@ -194,7 +197,7 @@ class FileEvaluator:
     planner : makes the plans.
     """
 
-    filesystem: Any
+    filesystem: object | None
     cache: MetadataCache | None
     options: ScanOptions
     planner: RowGroupPlanner = field(default_factory=RowGroupPlanner, repr=False)
@@ -224,9 +227,7 @@ class FileEvaluator:
         """Plan files that are all local or all remote: together, and one by one those that need a closer look."""
         undecided = list(filter(_IS_UNDECIDED, files))
         if not is_remote or len(undecided) > 1:  # a single object may be in the cache, and then needs no listing
-            is_running = is_remote or len(undecided) < _FEW_FILES  # a store may take long
-            with nullcontext() if is_running else paused_collection():
-                self._plan_together(undecided, is_remote)
+            self._plan_together(undecided, is_remote)
         remaining = list(filter(_IS_UNDECIDED, undecided))
         if not remaining:
             yield from files
@@ -322,11 +323,8 @@ class FileEvaluator:
         return self.planner.plan_file(file.entry.path, predicate, statistics, verdicts, opened.source.identity)
 
     def _plan_orc(self, file: FileScan, opened: OrcFile) -> FilePlan:
-        # Not at the top: most lakes have no ORC files.
-        from .orc_level import plan_orc_file
-
         path, options = file.entry.path, self.options
-        file.missing, plan = plan_orc_file(
+        file.missing, plan = orc_level.plan_orc_file(
             opened, path, file.predicate, self.planner, options.ignore_case, options.trust
         )
         return plan

@@ -6,34 +6,42 @@ import errno
 import os
 from collections.abc import Callable, Collection, Generator, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, TypeAlias
 
 from ...errors import ParquetBloomError, PredicateError, StorageError
 from ...file.identity import NO_TOKEN, version_token
 from ...predicate.pruning import PruningPredicate
 from ...storage import Entry, Source
 from ...storage.index_folder import Folder
+from ...util.lazy import late_module
 from ..model.scan_plan import INDEX, FilePlan, FileScan, RowGroupPlan, ScanPlan, group_by_predicate
 
 if TYPE_CHECKING:
+    from ...lake import index_manifest, index_pruning, lake_files, lake_reader
     from ...lake.index_pruning import Means, Trusted
     from ...lake.index_reports import FileSelection
     from ...lake.index_snapshot import IndexSnapshotReader
-    from ...lake.lake_index import LakeIndex
+    from ...lake.lake_reader import LakeIndexReader
     from ...tables.table_snapshot import Table
 
-    Index = str | os.PathLike[str] | LakeIndex
+    Index: TypeAlias = str | os.PathLike[str] | LakeIndexReader
+else:
+    index_manifest = late_module("parquet_bloom.lake.index_manifest")
+    index_pruning = late_module("parquet_bloom.lake.index_pruning")
+    lake_files = late_module("parquet_bloom.lake.lake_files")
+    lake_reader = late_module("parquet_bloom.lake.lake_reader")
 
 
 _BY_INDEX, _NO_ROW = frozenset({INDEX}), "the index says: no row of it matches"
 
 
+@dataclass(eq=False)
 class IndexView:
     """A lake index as one query uses it.
 
-    Parameters
+    Attributes
     ----------
     state : the snapshot to query; None for an index that cannot be read, which `doubts` explain.
     of_lake : whether the files are the index's own live files, which were checked when it was opened.
@@ -44,45 +52,37 @@ class IndexView:
         columns as files name them.
     locate : returns files as the index knows them, on `filesystem`, by their paths in the scan; None if they are the
         same. It raises ParquetBloomError if the index cannot be used for them.
-
-    Attributes
-    ----------
     doubts : why the index could not be used, or only in part, each doubt once.
     requests, bytes_read : what was read of the index.
     of_table : the opened index, and the table that it is over, if the files are to be the index's own; None for others.
     """
 
-    def __init__(
-        self,
-        state: IndexSnapshotReader | None,
-        *,
-        of_lake: bool = False,
-        roots: Sequence[str] = (),
-        filesystem: Any = None,
-        trusted: Trusted | None = None,
-        means: Means | None = None,
-        locate: Callable[[Sequence[str]], list[Entry]] | None = None,
-    ):
-        self.doubts: dict[str, None] = {}
-        self.requests = self.bytes_read = 0
-        self.of_table: tuple[LakeIndex, Table] | None = None
-        self._state = state
-        self._of_lake = of_lake
-        self._roots = roots
-        self._filesystem = filesystem
-        self._trusted = trusted
-        self._means = means
-        self._locate = locate
+    state: IndexSnapshotReader | None
+    of_lake: bool = False
+    roots: Sequence[str] = ()
+    filesystem: object | None = None
+    trusted: Trusted | None = None
+    means: Means | None = None
+    locate: Callable[[Sequence[str]], list[Entry]] | None = None
+    doubts: dict[str, None] = field(default_factory=dict)
+    requests: int = 0
+    bytes_read: int = 0
+    of_table: tuple[LakeIndexReader, Table] | None = None
 
-    def list_files(self, filesystem: Any = None) -> tuple[Any, Sequence[str], list[Entry]]:
+    @classmethod
+    def make_unusable(cls, problem: object) -> IndexView:
+        """Return the view of an index that cannot be used."""
+        return cls(None, doubts={str(problem): None})
+
+    def list_files(self, filesystem: object | None = None) -> tuple[object, Sequence[str], list[Entry]]:
         """Return the file system (the given one, if any), the roots, and the live files in order."""
-        assert self._state is not None
-        live = self._state.live
+        assert self.state is not None
+        live = self.state.live
         paths = list(live.unindexed)
-        for segment, alive in zip(self._state.segments, live.alive, strict=True):
+        for segment, alive in zip(self.state.segments, live.alive, strict=True):
             paths += segment.files.paths(alive.nonzero()[0])
         entries = [Entry(path) for path in sorted(paths)]
-        return self._filesystem if filesystem is None else filesystem, self._roots, entries
+        return self.filesystem if filesystem is None else filesystem, self.roots, entries
 
     def evaluate(self, files: Iterator[FileScan], plan: ScanPlan) -> Generator[FileScan, None, None]:
         """See `Evaluator.evaluate`: the index is asked about all files at once."""
@@ -90,7 +90,7 @@ class IndexView:
             yield from files
             return
         scans = [*files]
-        for predicate, members in group_by_predicate(scans) if self._state is not None else ():
+        for predicate, members in group_by_predicate(scans) if self.state is not None else ():
             if predicate is True:
                 continue
             selections = self._select_files(members, predicate, plan)
@@ -110,20 +110,20 @@ class IndexView:
         self, files: Sequence[FileScan], predicate: PruningPredicate, plan: ScanPlan
     ) -> list[FileSelection]:
         """Return the index's answer for each of some files with one predicate; none at all if it has no answers."""
-        from ...lake.index_pruning import IndexPruner
-
-        assert self._state is not None
+        assert self.state is not None
         assert plan.asked is not None
         _, timezone, ignore_case = plan.asked
-        filesystem = plan.filesystem if self._locate is None else self._filesystem
-        pruner = IndexPruner(self._state, predicate.node, timezone, ignore_case, filesystem, self._trusted, self._means)
+        filesystem = plan.filesystem if self.locate is None else self.filesystem
+        pruner = index_pruning.IndexPruner(
+            self.state, predicate.node, timezone, ignore_case, filesystem, self.trusted, self.means
+        )
         if not pruner.useful:
             return []
         try:
             entries = [file.entry for file in files]
-            if self._locate is not None:
-                entries = self._locate([entry.path for entry in entries])
-            return self._select_live(pruner.live(), entries) if self._of_lake else pruner.choose(entries)
+            if self.locate is not None:
+                entries = self.locate([entry.path for entry in entries])
+            return self._select_live(pruner.live(), entries) if self.of_lake else pruner.choose(entries)
         except PredicateError:
             raise
         except ParquetBloomError as error:
@@ -144,8 +144,8 @@ class IndexView:
 @contextmanager
 def open_lake_index(
     index: Index | None,
-    filesystem: Any = None,
-    storage_options: Mapping[str, Any] | None = None,
+    filesystem: object | None = None,
+    storage_options: Mapping[str, object] | None = None,
     *,
     of_lake: bool = False,
     trusted: Trusted | None = None,
@@ -176,9 +176,7 @@ def open_lake_index(
             raise StorageError("a path is a string or a path object, not NoneType; with index= it may be left out")
         yield None
         return
-    from ...lake.lake_index import LakeIndex
-
-    if isinstance(index, LakeIndex):
+    if isinstance(index, lake_reader.LakeIndexReader):
         if of_lake and not index.live and index.table is None:
             problem = "the index was opened with live=False, and does not know which files there are"
             raise ParquetBloomError(problem, path=index.path)
@@ -186,14 +184,12 @@ def open_lake_index(
         return
     folder = _CountingFolder(index, filesystem)
     try:
-        opened = LakeIndex(
-            folder, filesystem, storage_options, None, live="no table" if of_lake else False, ahead=columns
-        )
+        lake = lake_files.LakeAccess(None, filesystem, storage_options)
+        opened = lake_reader.LakeIndexReader(folder, lake, live=of_lake, list_table=False, ahead=columns)
     except ParquetBloomError as error:
         if of_lake or _has_no_index(folder):
             raise
-        view = IndexView(None)
-        view.doubts[str(error)] = None
+        view = IndexView.make_unusable(error)
         folder.add_counts(view)
         yield view
         return
@@ -204,7 +200,7 @@ def open_lake_index(
 
 
 def _make_view(
-    index: LakeIndex, of_lake: bool, trusted: Trusted | None = None, means: Means | None = None
+    index: LakeIndexReader, of_lake: bool, trusted: Trusted | None = None, means: Means | None = None
 ) -> IndexView:
     roots, filesystem = index.state.manifest.lake.get("paths", ()), index.lake_filesystem
     view = IndexView(index.state, of_lake=of_lake, roots=roots, filesystem=filesystem, trusted=trusted, means=means)
@@ -216,7 +212,7 @@ def _make_view(
 class _CountingFolder(Folder):
     """A folder that counts what is read of its files."""
 
-    def __init__(self, path: str | os.PathLike[str], filesystem: Any):
+    def __init__(self, path: str | os.PathLike[str], filesystem: object | None):
         super().__init__(path, filesystem)
         self._opened: list[Source] = []
 
@@ -233,10 +229,8 @@ class _CountingFolder(Folder):
 
 def _has_no_index(folder: Folder) -> bool:
     """Return whether a folder has no index, rather than one that cannot be read."""
-    from ...lake.index_manifest import numbers_in
-
     try:
-        return not numbers_in(folder.names())
+        return not index_manifest.numbers_in(folder.names())
     except StorageError as error:
         return error.errno in (errno.ENOENT, errno.ENOTDIR)
 
@@ -258,7 +252,7 @@ def narrow_by_index(plan: FilePlan, selection: FileSelection) -> FilePlan:
     return replace(plan, row_groups=tuple(row_groups))
 
 
-def list_live_files(index: LakeIndex) -> list[tuple[str, str | None]]:
+def list_live_files(index: LakeIndexReader) -> list[tuple[str, str | None]]:
     """Return the live files of an open index, each with the root folder that it is in; None if it is in none."""
     _, roots, entries = _make_view(index, True).list_files()
     folders = [root.rstrip("/") + "/" for root in roots]

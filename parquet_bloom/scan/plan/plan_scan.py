@@ -15,19 +15,28 @@ the first to the second.
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterator, Sequence
+from collections.abc import Generator, Iterator
 from contextlib import ExitStack, closing
+from dataclasses import dataclass
 from itertools import repeat
-from typing import TYPE_CHECKING, Any, Literal, TypeVar
+from typing import TYPE_CHECKING, Literal, TypeVar
 
 import numpy as np
 
 from ...file.metadata_cache import MetadataCache
 from ...predicate.pruning import PruningPredicate
 from ...predicate.tree import Node
-from ...storage import Entry
-from ..model.folder_partitions import Partitions, Residuals, ScanRequest
-from ..model.scan_plan import PARTITION, TABLE, Evaluator, FileScan, RowGroupPlanner, ScanPlan, group_by_predicate
+from ..model.folder_partitions import PartitionResiduals, ScanRequest
+from ..model.scan_plan import (
+    PARTITION,
+    TABLE,
+    Evaluator,
+    FileScan,
+    RowGroupPlanner,
+    ScanPlan,
+    SourceListing,
+    group_by_predicate,
+)
 from ..named_columns import make_unknown_column_error
 from ..scan_options import ScanOptions
 from .file_level import FileEvaluator
@@ -46,7 +55,7 @@ class PartitionEvaluator:
     timezone : zone of literals without one.
     """
 
-    def __init__(self, predicate: PruningPredicate | Literal[True], residuals: Residuals, timezone: str):
+    def __init__(self, predicate: PruningPredicate | Literal[True], residuals: PartitionResiduals, timezone: str):
         self._residuals = residuals
         self._timezone = timezone
         self._is_unchanged = predicate is True or residuals.is_unchanged
@@ -105,40 +114,47 @@ class TableEvaluator:
 P = TypeVar("P", bound=ScanPlan)
 
 
+@dataclass(frozen=True)
+class Evidence:
+    """What a scan is planned by, besides partition columns and the statistics of a table.
+
+    Attributes
+    ----------
+    footers : plans files by what is in them; None for `FileEvaluator` in this process.
+    index : lake index that is queried before files are opened; None for none.
+    zones : zone indexes that are queried for the rows of the remaining row groups; None for none.
+    """
+
+    footers: Evaluator | None = None
+    index: Evaluator | None = None
+    zones: Evaluator | None = None
+
+
+NO_EVIDENCE = Evidence()
+
+
 def plan_scan(
-    entries: Sequence[Entry],
+    listing: SourceListing,
     node: Node | None,
-    partitions: Partitions,
     options: ScanOptions,
     kind: type[P],
-    *,
-    filesystem: Any,
     cache: MetadataCache | None,
-    residuals: Residuals | None = None,
-    footers: Evaluator | None = None,
-    table: TableSnapshot | None = None,
-    index: Evaluator | None = None,
-    zones: Evaluator | None = None,
+    evidence: Evidence = NO_EVIDENCE,
 ) -> P:
     """Plan the scan of listed files; see `prune`.
 
     Parameters
     ----------
     node : the predicate; None for all rows.
-    partitions : the partition columns of the files.
     kind : of plan that is made.
-    filesystem : of the files; None for local paths and URLs.
     cache : cached footers, to which those read now are added; None for none.
-    residuals : the residuals of the predicate; None to compute them from `partitions`.
-    footers : plans files by what is in them; None for `FileEvaluator` in this process.
-    table : the table whose files they are, whose statistics are evaluated before files are opened; None for none.
-    index : lake index that is queried before files are opened; None for none.
-    zones : zone indexes that are queried for the rows of the remaining row groups; None for none.
     """
+    entries, filesystem, partitions, table, requests = listing
     timezone, ignore_case = options.timezone, options.ignore_case
     request = ScanRequest(node, timezone, ignore_case)
-    plan = kind(filesystem=filesystem, partitions=partitions, asked=request, table=table)
-    if residuals is None and partitions:
+    plan = kind(filesystem=filesystem, partitions=partitions, asked=request, table=table, requests=requests)
+    residuals, footers = None, evidence.footers
+    if partitions:
         residuals = partitions.make_residuals(node, timezone, ignore_case=ignore_case, strict=False)
     predicate: PruningPredicate | Literal[True] = True if node is None else PruningPredicate(node, timezone)
     if footers is None:
@@ -147,9 +163,9 @@ def plan_scan(
     levels = (
         None if residuals is None else PartitionEvaluator(predicate, residuals, timezone),
         None if table is None else TableEvaluator(table),
-        index,
+        evidence.index,
         footers,
-        None if node is None else zones,
+        None if node is None else evidence.zones,
     )
     missing = set() if predicate is True else {*predicate.columns}
     files: Iterator[FileScan] = map(FileScan, entries, repeat(predicate))

@@ -8,7 +8,7 @@ import threading
 from collections.abc import Generator, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 from weakref import WeakKeyDictionary, ref
 
 import numpy as np
@@ -22,15 +22,19 @@ from ...predicate.pruning import FilterProbe, ProbeResult, PruningPredicate
 from ...predicate.pruning_statistics import NO, UNKNOWN, PruningStatisticsArray
 from ...predicate.tree import Contains, Equal, In, IsNull
 from ...storage import Entry
+from ...util.lazy import late_module
 from ...util.threads import in_order
 from ..model.row_selection import RowPositions, RowSelection, find_runs, to_row_selection
 from ..model.scan_plan import ZONES, FilePlan, FileScan, ScanPlan
 
 if TYPE_CHECKING:
+    from ... import zones as zone_indexes
     from ...zones import ZonedFile, ZoneIndex
 
     OneZoneIndex = str | os.PathLike[str] | ZoneIndex
     Zones = OneZoneIndex | Sequence[OneZoneIndex]
+else:
+    zone_indexes = late_module("parquet_bloom.zones")
 
 
 _MAX_CACHED_SEGMENTS = 4  # combinations of row groups and indexes that are cached for a file
@@ -230,13 +234,11 @@ def _add_zones(
     if column_type != without_zones.column_type:
         problem = f"its zones are of {column_type}, the column is of {without_zones.column_type}: they are not used"
         raise ParquetBloomError(problem, column=name)
-    from ...zones.zone_hashes import hash_values
-
     has_nulls = without_zones.has_nulls
     if not column_statistics.leaf.repeated:  # of lists, only nulls among the elements would be known
         is_null_free = (zone_of >= 0) & ~np.append(layout.has_null, True)[zone_of]
         has_nulls = np.where(is_null_free, NO, has_nulls).astype(np.int8)
-    return replace(without_zones, has_nulls=has_nulls, filtered=zone_of >= 0, hash_values=hash_values)
+    return replace(without_zones, has_nulls=has_nulls, filtered=zone_of >= 0, hash_values=zone_indexes.keying)
 
 
 _MAX_CONCURRENT_FILES = 32  # each is a request or two to an index in an object store
@@ -260,7 +262,7 @@ class ZoneView:
     doubts : why zones are not used, each doubt once.
     """
 
-    def __init__(self, indexes: Sequence[tuple[str, ZoneIndex]], filesystem: Any, doubts: Sequence[str] = ()):
+    def __init__(self, indexes: Sequence[tuple[str, ZoneIndex]], filesystem: object | None, doubts: Sequence[str] = ()):
         self.doubts: dict[str, None] = dict.fromkeys(doubts)
         self._indexes = indexes
         self._filesystem = filesystem
@@ -341,7 +343,7 @@ _VERIFIED: WeakKeyDictionary[ZoneIndex, dict[tuple[int, int, bytes], bool]] = We
 _VERIFYING = threading.Lock()
 
 
-def _is_indexed_version(index: ZoneIndex, zoned: ZonedFile, plan: FilePlan, filesystem: Any) -> bool:
+def _is_indexed_version(index: ZoneIndex, zoned: ZonedFile, plan: FilePlan, filesystem: object | None) -> bool:
     """Return whether the planned file is the indexed one: by its version token, or else by its contents."""
     size, stamp = getattr(plan.identity, "size", None), version_token(plan.identity)
     if size is None:
@@ -362,7 +364,7 @@ def _is_indexed_version(index: ZoneIndex, zoned: ZonedFile, plan: FilePlan, file
 
 
 @contextmanager
-def open_zone_indexes(zones: Zones | None, filesystem: Any = None) -> Iterator[ZoneView | None]:
+def open_zone_indexes(zones: Zones | None, filesystem: object | None = None) -> Iterator[ZoneView | None]:
     """Open zone indexes for one query; indexes that are given open stay open.
 
     Parameters
@@ -380,20 +382,17 @@ def open_zone_indexes(zones: Zones | None, filesystem: Any = None) -> Iterator[Z
     if zones is None:
         yield None
         return
-    from ...zones import ZoneIndex
-    from ...zones import open as open_zones
-
-    given: Sequence[Any] = zones if isinstance(zones, list | tuple) else [zones]
+    given: Sequence[object] = zones if isinstance(zones, list | tuple) else [zones]
     indexes: list[tuple[str, ZoneIndex]] = []
     doubts = []
     with ExitStack() as stack:
         for one in given:
-            if isinstance(one, ZoneIndex):
+            if isinstance(one, zone_indexes.ZoneIndex):
                 name, index = one.path or "the zone index", one
             elif isinstance(one, str | os.PathLike):
                 name = os.fsdecode(one)
                 try:
-                    index = stack.enter_context(open_zones(one, filesystem))
+                    index = stack.enter_context(zone_indexes.open(one, filesystem))
                 except ParquetBloomError as error:
                     if isinstance(error, StorageError) and error.errno in (errno.ENOENT, errno.ENOTDIR):
                         raise

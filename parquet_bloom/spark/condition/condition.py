@@ -3,32 +3,20 @@
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 from pyspark.errors import AnalysisException, PySparkException
-from pyspark.sql import Column, DataFrame, SparkSession
-from pyspark.sql.types import ArrayType, DataType, DoubleType, FloatType, TimestampNTZType
+from pyspark.sql import Column, DataFrame
+from pyspark.sql.types import DoubleType, FloatType
 
 from ...errors import PredicateError, UnknownColumnError, first_line
 from ...predicate import parse, tree
 from ...predicate.tree import (
-    And,
-    CallIn,
-    CallNotIn,
-    Compare,
-    Connective,
-    Contains,
-    Equal,
-    In,
-    IsNotNull,
-    IsNull,
     Leaf,
     Node,
-    NotContains,
-    NotEqual,
-    NotIn,
 )
 from ...redaction import without_secrets
 from ..session.session_settings import (
@@ -37,11 +25,12 @@ from ..session.session_settings import (
     find_field,
     ignores_case,
     is_connect,
-    is_set,
     iter_types,
     log,
 )
-from .literals import Zone, convert_typed_values, convert_values, is_ordered_alike
+from .from_connect import parse_connect_terms
+from .from_sql import parse_sql_terms
+from .literals import Coercion, meets_zero_or_nan
 from .spark_comparison import (
     Comparison,
     ConditionFragment,
@@ -53,7 +42,6 @@ from .spark_comparison import (
     evaluate_literals,
     iter_fragments,
     join_spellings,
-    read_call,
     spell_term,
 )
 from .to_spark import iter_spellings, spell
@@ -88,12 +76,7 @@ class Condition:
         """True if a float column is compared with zero or NaN, of which filters of other writers have only one form."""
         if self.unknown and self.has_floats:
             return True  # Spark may understand these parts and probe filters for them
-        leaves = tree.leaves(self.node) if self.node is not None and self.fields else ()
-        return any(
-            any(value is not None and (value == 0 or value != value) for value in leaf.literals)
-            for leaf in leaves
-            if isinstance((self.fields or {})[leaf.column].type, FloatType | DoubleType)
-        )
+        return self.fields is not None and meets_zero_or_nan(self.node, self.fields)
 
 
 def read_condition(frame: DataFrame, where: Any) -> Condition:
@@ -177,23 +160,18 @@ def _read_tree(frame: DataFrame, node: Node) -> Condition:
         analyze(frame.where(where))
     except AnalysisException as error:
         raise PredicateError(f"Spark cannot evaluate the comparison: {first_line(error)}") from without_secrets(error)
-    coerce = _Coercion(frame.sparkSession)
+    coerce = Coercion.of(frame.sparkSession)
     unknown: list[str] = []
 
-    def leaf(item: Leaf) -> Node | None:
+    def leaf(item: Leaf) -> Node | bool:
         try:
-            return _coerce_literals(item, fields, coerce.plain(None))
+            return coerce.apply(item, fields)
         except CannotPush as error:
             unknown.append(str(error))
-            return None
+            return True  # of any row, for all that is known
 
-    def combine(item: Connective, nodes: list[Node | None]) -> Node | None:
-        known = [child for child in nodes if child is not None]
-        is_implied = known and (isinstance(item, And) or len(known) == len(nodes))
-        return type(item)(tuple(known)) if is_implied else None
-
-    exact = tree.fold(node, leaf, combine)
-    return _make_condition(frame, where, exact, fields, unknown)
+    exact = tree.find_residual(node, leaf)
+    return _make_condition(frame, where, exact if isinstance(exact, Node) else None, fields, unknown)
 
 
 def _make_condition(
@@ -223,7 +201,7 @@ class _ConditionReader:
         self.spark = frame.sparkSession
         self.ignore_case = ignores_case(self.spark)
         self.schema = frame.schema
-        self.coerce = _Coercion(self.spark)
+        self.coerce = Coercion.of(self.spark)
         self.fields: dict[str, SparkField] = {}
 
     def read(self, filtered: DataFrame, where: str | Column) -> Condition:
@@ -249,13 +227,9 @@ class _ConditionReader:
         return _make_condition(self.frame, where, derive_predicate(term, exact), self.fields, unknown)
 
     def _parse(self, filtered: DataFrame, where: str | Column) -> Term:
-        from .from_sql import parse_sql_terms
-
         if isinstance(where, str):
             return parse_sql_terms(where, self._read_node, self._read_comparison)
         if is_connect(self.spark):
-            from .from_connect import parse_connect_terms
-
             return parse_connect_terms(where, self.spark.client, self._read_node, self._read_comparison)
         analyzed = filtered._jdf.queryExecution().analyzed().condition().sql()
         return parse_sql_terms(analyzed, self._read_node, self._read_comparison)
@@ -275,7 +249,8 @@ class _ConditionReader:
             raise PredicateError(str(error)) from None
         for timestamp_type in ("TIMESTAMP_LTZ", "TIMESTAMP_NTZ") if _has_naive_datetimes(node) else ("TIMESTAMP_LTZ",):
             for spelling in iter_spellings(node, fields, naive=timestamp_type):
-                yield Reading(spelling, _make_exact(node, fields, self.coerce.plain(timestamp_type)))
+                coerce = replace(self.coerce, naive=timestamp_type)
+                yield Reading(spelling, partial(_coerce_term, node, fields, coerce))
 
     def _read_comparison(self, comparison: Comparison) -> Iterator[Reading]:
         """Yield the reading of a comparison whose literals Spark evaluates."""
@@ -287,8 +262,8 @@ class _ConditionReader:
 
         def exact(negated: bool) -> Node:
             types = [literal.require_type() for literal in literals] if comparison.needs_values else []
-            node = comparison.to_node()
-            return _make_exact(node, {comparison.name: field}, self.coerce.typed(types))(negated)
+            coerce = replace(self.coerce, types=types)
+            return _coerce_term(comparison.to_node(), {comparison.name: field}, coerce, negated)
 
         yield Reading(comparison.spell(field), exact, literals if comparison.needs_values else ())
 
@@ -355,80 +330,6 @@ def _has_naive_datetimes(node: Node) -> bool:
     return any(isinstance(value, dt.datetime) and value.tzinfo is None for value in literals)
 
 
-# Returns the values of a column that Spark finds equal to literals: (literals, type of the column, is it an IN list).
-Coerce = Callable[[Sequence[Any], DataType, bool], Sequence[Any]]
-
-
-class _Coercion:
-    """Rules by which a session compares literals with columns."""
-
-    def __init__(self, spark: SparkSession):
-        self.zone = Zone(spark)
-        self.as_texts = is_set(spark, "spark.sql.legacy.typeCoercion.datetimeToString.enabled")
-
-    def plain(self, naive: str | None) -> Coerce:
-        """Return the rule for literals in their usual form; `naive` is the type of datetimes without a zone."""
-
-        def coerce(values: Sequence[Any], data_type: DataType, is_list: bool) -> Sequence[Any]:
-            timestamp_type = naive or ("TIMESTAMP_NTZ" if isinstance(data_type, TimestampNTZType) else "TIMESTAMP_LTZ")
-            return convert_values(values, data_type, self.zone, stamp=timestamp_type, is_list=is_list or self.as_texts)
-
-        return coerce
-
-    def typed(self, types: Sequence[DataType]) -> Coerce:
-        """Return the rule for literals of these types."""
-
-        def coerce(values: Sequence[Any], data_type: DataType, is_list: bool) -> Sequence[Any]:
-            return convert_typed_values(values, types, data_type, self.zone, is_list=is_list or self.as_texts)
-
-        return coerce
-
-
-def _make_exact(node: Node, fields: Mapping[str, SparkField], coerce: Coerce) -> Callable[[bool], Node]:
-    return lambda negated: _coerce_literals(tree.negation(node) if negated else node, fields, coerce)
-
-
-def _coerce_literals(node: Node, fields: Mapping[str, SparkField], coerce: Coerce) -> Node:
-    """Return the predicate for pruning: with the values that Spark compares the columns with.
-
-    How Spark orders values of two types is not modelled: of such order comparisons only IS NOT NULL remains.
-    """
-
-    def leaf(item: Leaf) -> Node:
-        if isinstance(item, NotContains):
-            return item
-        if isinstance(item, IsNull | IsNotNull) or (isinstance(item, NotIn) and not item.values):
-            return item
-        if isinstance(item, Compare):
-            return _coerce_order(item, fields[item.column].type, coerce)
-        if isinstance(item, NotEqual | NotIn | CallNotIn):
-            return IsNotNull(item.column)
-        if isinstance(item, CallIn):
-            return read_call(item, fields[item.column].type)
-        if not isinstance(item, Equal | In | Contains):  # a new kind of leaf must not be taken for an equality
-            raise CannotPush(f"{item} is not supported")
-        data_type = fields[item.column].type
-        if isinstance(item, Contains) and isinstance(data_type, ArrayType):
-            data_type = data_type.elementType
-        try:
-            values = tuple(coerce(item.literals, data_type, isinstance(item, In)))
-        except CannotPush as error:
-            raise CannotPush(f"'{item.column}': {error}") from None
-        if isinstance(item, Contains):
-            return tree.any_of([Contains(item.column, value) for value in values])
-        return Equal(item.column, values[0]) if len(values) == 1 else In(item.column, values)
-
-    def combine(item: Connective, nodes: list[Node]) -> Node:
-        return type(item)(tuple(nodes))
-
-    return tree.fold(node, leaf, combine)
-
-
-def _coerce_order(item: Compare, data_type: DataType, coerce: Coerce) -> Node:
-    """Return a comparison by order with the value that Spark compares with, or IS NOT NULL."""
-    try:
-        values = () if item.value is None else coerce(item.literals, data_type, False)
-    except CannotPush:
-        values = ()
-    is_exact = len(values) == 1 and is_ordered_alike(values, data_type)
-    return Compare(item.column, item.operator, values[0]) if is_exact else IsNotNull(item.column)
+def _coerce_term(node: Node, fields: Mapping[str, SparkField], coerce: Coercion, negated: bool) -> Node:
+    """Return the predicate for pruning of a comparison or of its negation."""
+    return coerce.apply(tree.negation(node) if negated else node, fields)

@@ -15,14 +15,16 @@ from dataclasses import dataclass
 from typing import Any
 
 import pyarrow as pa
-from pyspark.sql.types import DoubleType, FloatType, StructType
+from pyspark.sql.types import StructType
 
+from ...errors import PredicateError
 from ...predicate import tree
+from ...predicate.literal import Literal
 from ...predicate.tree import CallIn, Compare, Contains, Equal, In, IsNotNull, IsNull, Node, all_of, any_of
 from ...util.arrow_values import make_scalar
-from ..session.jvm import Jvm, class_name
+from ..session.jvm import JavaObject, Jvm, class_name, iter_elements
 from ..session.session_settings import CannotPush, SparkField, find_field, iter_types
-from .spark_comparison import read_call
+from .literals import meets_zero_or_nan, read_call
 
 _EPOCH = dt.datetime(1970, 1, 1)
 _EPOCH_DAY = dt.date(1970, 1, 1).toordinal()
@@ -33,6 +35,9 @@ _DECIMAL = re.compile(r"decimal\(([0-9]+),([0-9]+)\)")
 _INTERNAL = frozenset({"date", "timestamp", "timestamp_ntz", "binary"})  # their texts are not exact
 _BINARY = "UTF8_BINARY"
 _CALLS = {"Lower": "lower", "Upper": "upper", "Cast": "string"}
+_TypeName = str | dict[str, Any]
+"""A type in Spark's JSON: the name of an atomic one, or the fields of another."""
+
 _METADATA = ("__metadata_col", "__file_source_metadata_col")  # missing in Spark's JSON of an attribute
 
 
@@ -55,11 +60,7 @@ class PushedPredicate:
     @property
     def meets_zero_or_nan(self) -> bool:
         """True if a float column is compared with zero or NaN, of which filters of other writers have only one form."""
-        return any(
-            any(value is not None and (value == 0 or value != value) for value in leaf.literals)
-            for leaf in (tree.leaves(self.node) if self.node is not None else ())
-            if isinstance(self.fields[leaf.column].type, FloatType | DoubleType)
-        )
+        return meets_zero_or_nan(self.node, self.fields)
 
     def restrict_to(self, columns: frozenset[str]) -> PushedPredicate:
         """Return the part of the predicate that concerns some columns."""
@@ -71,7 +72,7 @@ class PushedPredicate:
         return PushedPredicate(node, {name: self.fields[name] for name in names}, self.unknown)
 
 
-def read_filters(jvm: Jvm, filters: Any, schema: StructType) -> PushedPredicate:
+def read_filters(jvm: Jvm, filters: JavaObject, schema: StructType) -> PushedPredicate:
     """Convert the filters of a scan to a predicate over the columns of its files.
 
     Parameters
@@ -122,7 +123,7 @@ class _CatalystReader:
     def __init__(
         self,
         jvm: Jvm,
-        expression: Any,
+        expression: JavaObject,
         schema: StructType,
         fields: dict[str, SparkField],
         unknown: list[str],
@@ -143,7 +144,7 @@ class _CatalystReader:
                 return None  # positions in the JSON may then differ from those that `apply` takes
             top = _build_tree(flat)
             return self._read_node(top, negated=False)
-        except (_Unknown, RecursionError, ValueError, LookupError):
+        except (_Unknown, RecursionError, LookupError, PredicateError):
             return None
 
     def _read_node(self, item: _Item, negated: bool) -> Node:
@@ -192,7 +193,7 @@ class _CatalystReader:
             return Contains(field.name, self._read_literal(children[1], array_type["elementType"]))
         if kind in ("EqualTo", "EqualNullSafe", *_COMPARISONS):
             mirrored = children[0].kind == "Literal"
-            column, literal = reversed(children) if mirrored else children
+            column, literal = (children[1], children[0]) if mirrored else (children[0], children[1])
             field, type_name = self._read_number(column) if kind not in _COMPARISONS else self._read_column(column)
             value = self._read_literal(literal, type_name)
             if kind == "EqualTo":
@@ -224,7 +225,7 @@ class _CatalystReader:
             self._unknown.append(str(error))
             raise _Unknown from None
 
-    def _read_number(self, item: _Item) -> tuple[SparkField, Any]:
+    def _read_number(self, item: _Item) -> tuple[SparkField, _TypeName]:
         """Read a column, which may be cast to a wider number type, or to double, to which integers are rounded."""
         if item.kind != "Cast":
             return self._read_column(item)
@@ -237,7 +238,7 @@ class _CatalystReader:
             raise _Unknown
         return field, wide
 
-    def _read_column(self, item: _Item) -> tuple[SparkField, Any]:
+    def _read_column(self, item: _Item) -> tuple[SparkField, _TypeName]:
         """Read a column or struct field; return it with the name of its type."""
         path: list[str] = []
         while item.kind == "GetStructField":
@@ -278,10 +279,10 @@ class _CatalystReader:
             self._hidden[key] = any(map(metadata.contains, _METADATA))
         return self._hidden[key]
 
-    def _read_literals(self, items: list[_Item], type_name: Any) -> Iterator[Any]:
+    def _read_literals(self, items: list[_Item], type_name: _TypeName) -> Iterator[Literal]:
         return (self._read_literal(item, type_name) for item in items)
 
-    def _read_literal(self, item: _Item, type_name: Any) -> Any:
+    def _read_literal(self, item: _Item, type_name: _TypeName) -> Literal:
         if item.kind != "Literal" or item.json["dataType"] != type_name:
             raise _Unknown
         text = item.json["value"]
@@ -291,30 +292,27 @@ class _CatalystReader:
             return _parse_text(text, type_name)
         return _convert_value(self._find_java(item).value(), type_name)
 
-    def _find_java(self, item: _Item) -> Any:
+    def _find_java(self, item: _Item) -> JavaObject:
         """Return the Java object of an expression, which Spark finds by its position."""
         expression = self._expression.apply(item.position)
         if class_name(expression) != item.kind:
             raise _Unknown
         return expression
 
-    def _read_set(self, item: _Item, type_name: Any) -> list[Any]:
+    def _read_set(self, item: _Item, type_name: _TypeName) -> list[Literal]:
         """Read the values of a list that Spark has converted to a set, which its JSON leaves out."""
         values = self._find_java(item).hset()
         if values.contains(None):
             values = getattr(values, "$minus")(None)  # a NULL in a list equals nothing
         if type_name == "binary":
-            return [_convert_value(value, type_name) for value in _iterate(values)]
-        try:
-            texts = self._jvm.texts(values)
-        except ValueError:
-            texts = [value if isinstance(value, str) else value.toString() for value in _iterate(values)]
+            return [_convert_value(value, type_name) for value in iter_elements(values.toSeq())]
+        texts = self._jvm.texts(values)
         if type_name in _INTERNAL:
             return [_convert_value(int(text), type_name) for text in texts]
         return [_parse_text(text, type_name) for text in texts]
 
 
-def _find_digits(type_name: Any) -> tuple[int, int] | None:
+def _find_digits(type_name: _TypeName) -> tuple[int, int] | None:
     """Return the largest numbers of digits before and after the point of a number type; None for other types."""
     if not isinstance(type_name, str):
         return None
@@ -325,16 +323,10 @@ def _find_digits(type_name: Any) -> tuple[int, int] | None:
     return precision - scale, scale
 
 
-def _is_supported(type_name: Any) -> bool:
+def _is_supported(type_name: _TypeName) -> bool:
     if not isinstance(type_name, str):
         return False
     return type_name in _AS_TEXT or type_name in _INTERNAL or _DECIMAL.fullmatch(type_name) is not None
-
-
-def _iterate(values: Any) -> Iterator[Any]:
-    iterator = values.iterator()
-    while iterator.hasNext():
-        yield iterator.next()
 
 
 def _build_tree(flat: list[dict[str, Any]]) -> _Item:
@@ -365,7 +357,7 @@ def _parse_float32(text: str) -> float:
     return float(make_scalar(text, pa.string()).cast(pa.float32()).as_py())
 
 
-_AS_TEXT: dict[Any, Callable[[str], Any]] = {
+_AS_TEXT: dict[str, Callable[[str], Literal]] = {
     **dict.fromkeys(_INTEGER_DIGITS, int),
     "float": _parse_float32,
     "double": float,
@@ -374,7 +366,7 @@ _AS_TEXT: dict[Any, Callable[[str], Any]] = {
 }
 
 
-def _parse_text(text: str, type_name: Any) -> Any:
+def _parse_text(text: str, type_name: _TypeName) -> Literal:
     """Parse a literal from Java's text of it."""
     if not isinstance(type_name, str) or "\ufffd" in text:
         raise _Unknown  # invalid UTF-8 is shown as U+FFFD
@@ -385,7 +377,7 @@ def _parse_text(text: str, type_name: Any) -> Any:
     raise _Unknown
 
 
-def _convert_value(value: Any, type_name: Any) -> Any:
+def _convert_value(value: Any, type_name: _TypeName) -> Literal:
     """Convert a literal from Spark's internal value: days or microseconds since 1970, or bytes."""
     try:
         if type_name == "date":

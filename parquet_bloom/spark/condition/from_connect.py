@@ -8,25 +8,11 @@ from collections.abc import Iterator
 from typing import Any
 
 from pyspark.sql import Column
-from pyspark.sql.types import (
-    BinaryType,
-    BooleanType,
-    ByteType,
-    DataType,
-    DateType,
-    DoubleType,
-    FloatType,
-    IntegerType,
-    LongType,
-    NullType,
-    ShortType,
-    StringType,
-    TimestampNTZType,
-    TimestampType,
-)
+from pyspark.sql.types import NullType
 
 from ...errors import PredicateError
 from ...predicate.tree import And, Or
+from ..spark_arrow import ARROW_TYPES
 from .from_sql import ReadComparison, ReadNode, parse_sql_terms, unquote_name
 from .literals import has_default_type
 from .spark_comparison import Comparison, ConditionFragment, Literal, Negation, Term, join_terms
@@ -43,20 +29,7 @@ _FOLDABLE = {
     *("negative", "+", "-", "*", "/", "%", "concat", "date", "to_date", "make_date"),
     *("timestamp", "to_timestamp", "timestamp_seconds", "timestamp_millis", "timestamp_micros"),
 }
-_TYPES: dict[str, DataType] = {
-    "boolean": BooleanType(),
-    "byte": ByteType(),
-    "short": ShortType(),
-    "integer": IntegerType(),
-    "long": LongType(),
-    "float": FloatType(),
-    "double": DoubleType(),
-    "string": StringType(),
-    "binary": BinaryType(),
-    "date": DateType(),
-    "timestamp": TimestampType(),
-    "timestamp_ntz": TimestampNTZType(),
-}
+_TYPES = {kind.typeName(): kind() for kind in ARROW_TYPES}
 
 
 def parse_connect_terms(column: Column, client: Any, read_node: ReadNode, read_comparison: ReadComparison) -> Term:

@@ -6,10 +6,9 @@ import re
 from collections.abc import Callable, Iterator
 
 from ...errors import PredicateError
-from ...predicate.parse.sql_parser import fold_sql
-from ...predicate.parse.sql_tokens import Builder
-from ...predicate.tree import And, Node, Or
-from .spark_comparison import Comparison, ConditionFragment, Literal, Negation, Reading, Term, join_terms
+from ...predicate.sql_parser import fold_spark
+from ...predicate.tree import Node
+from .spark_comparison import Comparison, ConditionFragment, Junction, Literal, Negation, Reading, Term
 
 # Readings of a comparison that our parser understands, and of one whose literals only Spark can evaluate.
 ReadNode = Callable[[Node], Iterator[Reading]]
@@ -63,10 +62,7 @@ def parse_sql_terms(text: str, read_node: ReadNode, read_comparison: ReadCompari
             fragment.readings += read_comparison(comparison)
         return fragment
 
-    builder: Builder[Term] = Builder(
-        parse_fragment, Negation, lambda terms: join_terms(And, terms), lambda terms: join_terms(Or, terms)
-    )
-    return fold_sql(text, "spark", builder)
+    return fold_spark(text, parse_fragment, Negation, Junction)
 
 
 def parse_comparison(text: str) -> Comparison | None:

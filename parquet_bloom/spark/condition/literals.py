@@ -9,11 +9,13 @@ from __future__ import annotations
 
 import datetime as dt
 import decimal
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 from pyspark.sql import SparkSession
 from pyspark.sql.types import (
+    ArrayType,
     BinaryType,
     BooleanType,
     ByteType,
@@ -31,7 +33,24 @@ from pyspark.sql.types import (
 )
 
 from ...hashing.coerce import parse_date, parse_timestamp
-from ..session.session_settings import CannotPush, setting
+from ...predicate import tree
+from ...predicate.tree import (
+    CallIn,
+    CallNotIn,
+    Compare,
+    Contains,
+    Equal,
+    In,
+    IsNotNull,
+    IsNull,
+    Leaf,
+    Node,
+    NotContains,
+    NotEqual,
+    NotIn,
+)
+from ..session.session_settings import CannotPush, SparkField, is_set, setting
+from ..spark_arrow import INTEGER_BITS
 
 _EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
 _MAX_PRECISION = 38
@@ -205,10 +224,7 @@ def _to_utc(value: dt.datetime) -> dt.datetime:
 
 
 _HANDLERS: dict[type[DataType], Callable[..., Values | None]] = {
-    ByteType: _convert_integers,
-    ShortType: _convert_integers,
-    IntegerType: _convert_integers,
-    LongType: _convert_integers,
+    **dict.fromkeys(INTEGER_BITS, _convert_integers),
     FloatType: _convert_floats,
     DoubleType: _convert_floats,
     DecimalType: _convert_decimals,
@@ -254,7 +270,7 @@ def convert_typed_values(
     return values
 
 
-_INTEGERS = (ByteType, ShortType, IntegerType, LongType)
+_INTEGERS = tuple(INTEGER_BITS)
 _FLOATS = (FloatType, DoubleType)
 
 
@@ -300,10 +316,7 @@ def _fits_types(types: Sequence[DataType], data_type: DataType) -> bool:
 
 # Literals that Spark orders against columns of a type without rounding either.
 _ORDERED: dict[type[DataType], tuple[type, ...]] = {
-    ByteType: (int,),
-    ShortType: (int,),
-    IntegerType: (int,),
-    LongType: (int,),
+    **dict.fromkeys(INTEGER_BITS, (int,)),
     StringType: (str,),
     BinaryType: (bytes,),
     DateType: (dt.date,),
@@ -347,3 +360,118 @@ def _find_equal_value(value: Any, data_type: DataType) -> Any:
     if isinstance(data_type, _FLOATS) and is_cast_alike:
         return float(value)
     return value if type(value) in _EQUATED.get(type(data_type), ()) else None
+
+
+_WITH_TEXT = (*INTEGER_BITS, DateType)
+
+
+def read_call(item: CallIn, data_type: DataType) -> CallIn:
+    """Return what is necessary for a comparison of a function of a column of some type in Spark.
+
+    Raises
+    ------
+    CannotPush
+        Spark's function of such values is another: texts of other collations than the default are compared, and changed
+        to lower case, in other ways.
+    """
+    is_text = isinstance(data_type, StringType) and type(data_type) is StringType
+    is_plain = is_text and getattr(data_type, "collation", "UTF8_BINARY") == "UTF8_BINARY"
+    if not is_plain and not (item.function == "string" and type(data_type) in _WITH_TEXT):
+        raise CannotPush(f"{item} of {data_type.simpleString()} is left to Spark")
+    return replace(item, is_exact=False)
+
+
+@dataclass(frozen=True)
+class Coercion:
+    """Rules by which a session compares literals with columns.
+
+    Attributes
+    ----------
+    zone : the session's time zone.
+    as_texts : whether the session compares dates and times with texts as texts.
+    naive : type of datetimes without a zone; None for the column's.
+    types : types of the literals in Spark; None for literals in their usual form.
+    """
+
+    zone: Zone
+    as_texts: bool = False
+    naive: str | None = None
+    types: Sequence[DataType] | None = None
+
+    @classmethod
+    def of(cls, spark: SparkSession) -> Coercion:
+        """Return the rules of a session."""
+        return cls(Zone(spark), is_set(spark, "spark.sql.legacy.typeCoercion.datetimeToString.enabled"))
+
+    def convert(self, values: Values, data_type: DataType, is_list: bool) -> Values:
+        """Return the values of a column that Spark finds equal to literals.
+
+        Parameters
+        ----------
+        data_type : the column's type.
+        is_list : whether they are an IN list.
+        """
+        is_list = is_list or self.as_texts
+        if self.types is not None:
+            return convert_typed_values(values, self.types, data_type, self.zone, is_list=is_list)
+        stamp = self.naive or ("TIMESTAMP_NTZ" if isinstance(data_type, TimestampNTZType) else "TIMESTAMP_LTZ")
+        return convert_values(values, data_type, self.zone, stamp=stamp, is_list=is_list)
+
+    def apply(self, node: Node, fields: Mapping[str, SparkField]) -> Node:
+        """Return the predicate for pruning: with the values that Spark compares the columns with.
+
+        How Spark orders values of two types is not modelled: of such order comparisons only IS NOT NULL remains.
+
+        Parameters
+        ----------
+        fields : the column of each name in the predicate.
+
+        Raises
+        ------
+        CannotPush
+            A literal has no exact conversion.
+        """
+
+        def leaf(item: Leaf) -> Node:
+            if isinstance(item, NotContains | IsNull | IsNotNull) or (isinstance(item, NotIn) and not item.values):
+                return item
+            data_type = fields[item.column].type
+            if isinstance(item, Compare):
+                return self._apply_order(item, data_type)
+            if isinstance(item, NotEqual | NotIn | CallNotIn):
+                return IsNotNull(item.column)
+            if isinstance(item, CallIn):
+                return read_call(item, data_type)
+            if not isinstance(item, Equal | In | Contains):  # a new kind of leaf must not be taken for an equality
+                raise CannotPush(f"{item} is not supported")
+            if isinstance(item, Contains) and isinstance(data_type, ArrayType):
+                data_type = data_type.elementType
+            try:
+                values = tuple(self.convert(item.literals, data_type, isinstance(item, In)))
+            except CannotPush as error:
+                raise CannotPush(f"'{item.column}': {error}") from None
+            if isinstance(item, Contains):
+                return tree.any_of([Contains(item.column, value) for value in values])
+            return Equal(item.column, values[0]) if len(values) == 1 else In(item.column, values)
+
+        coerced = tree.find_residual(node, leaf)
+        assert isinstance(coerced, Node)
+        return coerced
+
+    def _apply_order(self, item: Compare, data_type: DataType) -> Node:
+        """Return a comparison by order with the value that Spark compares with, or IS NOT NULL."""
+        try:
+            values = () if item.value is None else self.convert(item.literals, data_type, False)
+        except CannotPush:
+            values = ()
+        is_exact = len(values) == 1 and is_ordered_alike(values, data_type)
+        return Compare(item.column, item.operator, values[0]) if is_exact else IsNotNull(item.column)
+
+
+def meets_zero_or_nan(node: Node | None, fields: Mapping[str, SparkField]) -> bool:
+    """Return whether a float column is compared with zero or NaN, of which filters of other writers have one form."""
+    return any(
+        any(value is not None and (value == 0 or value != value) for value in leaf.literals)
+        for leaf in (() if node is None else tree.leaves(node))
+        if isinstance(fields[leaf.column].type, FloatType | DoubleType)
+    )

@@ -5,7 +5,7 @@ from __future__ import annotations
 import datetime as dt
 import operator
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
 
 import pyarrow as pa
@@ -13,20 +13,15 @@ from pyspark.errors import PySparkException
 from pyspark.sql import Column, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import (
-    ByteType,
     DataType,
     DateType,
-    IntegerType,
-    LongType,
-    ShortType,
-    StringType,
     TimestampNTZType,
     TimestampType,
 )
 
 from ...errors import PredicateError
 from ...predicate import tree
-from ...predicate.tree import And, CallIn, Compare, Contains, Equal, In, IsNotNull, IsNull, Node, Or
+from ...predicate.tree import And, Compare, Contains, Equal, In, IsNotNull, IsNull, Node, Or
 from ..session.session_settings import CannotPush, SparkField
 
 # A truth value as SQL text, or as a Column where text cannot say it under all of Spark's settings.
@@ -158,25 +153,6 @@ def derive_predicate(
     if (term.kind is And) != opposite:
         return tree.all_of(known) if known else None
     return tree.any_of(known) if len(known) == len(nodes) else None
-
-
-_WITH_TEXT = (ByteType, ShortType, IntegerType, LongType, DateType)
-
-
-def read_call(item: CallIn, data_type: DataType) -> CallIn:
-    """Return what is necessary for a comparison of a function of a column of some type in Spark.
-
-    Raises
-    ------
-    CannotPush
-        Spark's function of such values is another: texts of other collations than the default are compared, and changed
-        to lower case, in other ways.
-    """
-    is_text = isinstance(data_type, StringType) and type(data_type) is StringType
-    is_plain = is_text and getattr(data_type, "collation", "UTF8_BINARY") == "UTF8_BINARY"
-    if not is_plain and not (item.function == "string" and type(data_type) in _WITH_TEXT):
-        raise CannotPush(f"{item} of {data_type.simpleString()} is left to Spark")
-    return replace(item, is_exact=False)
 
 
 @dataclass

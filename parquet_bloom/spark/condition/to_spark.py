@@ -34,7 +34,7 @@ from ...predicate.tree import (
     Or,
     call_text,
 )
-from ..session.session_settings import CannotPush, SparkField
+from ..session.session_settings import SparkField
 from .spark_comparison import Comparison, Literal, Spelling, as_column, join_spellings, negate
 
 # Texts that need no escapes under any setting of Spark's parser: no quotes, backslashes or ${variables}.
@@ -123,7 +123,7 @@ def _spell_leaf(item: Leaf, field: SparkField, stamp: str) -> Spelling:
         return _spell_call(item, field, "in")
     operator = item.operator if isinstance(item, Compare) else _OPERATORS.get(type(item))
     if operator is None:
-        raise CannotPush(f"{item} is not supported")
+        raise PredicateError(f"{item} is not supported")
     return Comparison(operator, field.name, literals).spell(field)
 
 

@@ -103,10 +103,8 @@ def _cancel(control: _ClassicControl | _ConnectControl, tag: str, done: threadin
 
 def is_terminal() -> bool:
     """Return True if stderr is a terminal."""
-    try:
-        return bool(sys.stderr.isatty())
-    except (AttributeError, ValueError):  # no stderr, or a closed one
-        return False
+    stream = sys.stderr  # None where there is none
+    return stream is not None and not stream.closed and stream.isatty()
 
 
 class _ClassicControl:

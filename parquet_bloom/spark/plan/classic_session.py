@@ -1,321 +1,231 @@
-"""Pruning in classic sessions: the plan stays as it is, over the files that can have matching rows."""
+"""Pruning in classic sessions: a file index in the place of Spark's, which leaves out files by their filters."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Any
+import itertools
+import threading
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import ClassVar
 
-import numpy as np
 from py4j.protocol import Py4JError  # type: ignore[import-untyped]
-from pyspark.errors import PySparkException
-from pyspark.sql import Column, DataFrame
-from pyspark.sql import functions as F
+from pyspark.java_gateway import ensure_callback_server_started
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import StructType, TimestampNTZType, TimestampType
 
 from ...errors import ParquetBloomError, first_line
 from ...file.bloom_file import BloomFile
-from ...file.metadata_cache import MetadataCache
-from ...metadata.thrift_compact import read_struct
 from ...predicate import tree
-from ...predicate.tree import Contains
+from ...predicate.tree import Contains, IsNotNull
 from ...redaction import redacted
-from ...scan.model.scan_plan import FilePlan
 from ...scan.plan_report import PruneReport
-from ...storage import Source, open_source
+from ...storage import open_source
 from ..condition.from_catalyst import PushedPredicate, read_filters
-from ..exact_row_groups import CHANGED, read_file_state
-from ..session.jvm import DATASOURCES, EXPRESSIONS, Jvm, class_name, find_defaults, iter_elements
+from ..exact_row_groups import RowGroupScan
+from ..session.jvm import DATASOURCES, EXPRESSIONS, JVM_ERRORS, JavaObject, Jvm, iter_elements
 from ..session.session_settings import CannotPush, find_leaves, log
 from .catalyst_plan import (
+    OUR_INDEXES,
     CatalystListing,
-    ParquetScan,
-    find_scans,
+    find_listing,
+    find_relations,
+    find_spark_index,
     inline_tables,
     make_dataframe,
-    merge_options,
+    read_file_schema,
+    replace_index,
     replace_relations,
-    with_unread_source,
 )
 from .column_trust import Rules, SparkCompatibility, refuse_field_ids
-from .spark_planner import PlannedScan, ScanPlanner
-
-_CATALYST = "org.apache.spark.sql.catalyst"
-
-
-def drop_time_conditions(jvm: Jvm, frame: DataFrame) -> DataFrame:
-    """Remove conditions on the current time from the filters of a DataFrame; it then has the rows of any time.
-
-    Raises
-    ------
-    CannotPush
-        Something other than a filter depends on the current time.
-    """
-    clock = _TimeDetector(jvm)
-    analyzed = frame._jdf.queryExecution().analyzed()
-    if not clock.in_plan(analyzed):
-        return frame
-    plan = _rebuild(jvm, analyzed, clock)
-    if clock.in_plan(plan):
-        raise CannotPush("a part of the query depends on the time when it runs")
-    return make_dataframe(jvm, plan)
-
-
-def _rebuild(jvm: Jvm, node: Any, clock: _TimeDetector) -> Any:
-    children = [_rebuild(jvm, child, clock) for child in iter_elements(node.children())]
-    if class_name(node) != "Filter":
-        return node.withNewChildren(jvm.seq(children)) if children else node
-    (child,) = children
-    for conjunct in _iter_conjuncts(node.condition()):
-        filtered = _make_filter(jvm, conjunct, child)
-        if not clock.in_plan(_make_filter(jvm, conjunct, clock.empty_plan)):
-            child = filtered
-    return child
-
-
-def _make_filter(jvm: Jvm, condition: Any, child: Any) -> Any:
-    return jvm.package(f"{_CATALYST}.plans.logical.Filter")(condition, child)
-
-
-def _iter_conjuncts(condition: Any) -> Iterator[Any]:
-    if class_name(condition) != "And":
-        yield condition
-        return
-    for child in iter_elements(condition.children()):
-        yield from _iter_conjuncts(child)
-
-
-class _TimeDetector:
-    """Detector of expressions that Spark's planner replaces by the current time, user and the like."""
-
-    def __init__(self, jvm: Jvm):
-        trees = jvm.package(f"{_CATALYST}.trees.TreePattern")
-        self._functions = trees.CURRENT_LIKE()
-        rule = jvm.package(f"{_CATALYST}.optimizer.SpecialDatetimeValues$")
-        self._texts = getattr(rule, "MODULE$")  # 'now', 'today' and the like, cast to timestamps and dates
-        self.empty_plan = jvm.package(f"{_CATALYST}.plans.logical.OneRowRelation")()
-
-    def in_plan(self, plan: Any) -> bool:
-        """Return True if a plan, or a subquery of it, depends on the time when it runs."""
-        if plan.containsPattern(self._functions):
-            return True
-        plans: Sequence[Any] = [plan, *iter_elements(plan.subqueriesAll())]
-        return any(not self._texts.apply(item).fastEquals(item) for item in plans)
-
-
-_MAX_UNUSED = 1000  # columns; each placeholder takes some calls
-_TASKS_PER_CORE = 4
-_SEPARATOR = "|"
-_TOTAL_COMPRESSED_SIZE = 6  # field of RowGroup
-_UNREAD = "is not read by this DataFrame: select it before read_parquet or pruned, or give row_groups=False"
-
-
-def make_row_group_scan(
-    scan: ParquetScan,
-    listing: CatalystListing,
-    decisions: Sequence[FilePlan],
-    options: dict[str, str],
-    filesystem: Any,
-    cache: MetadataCache,
-) -> Any:
-    """Make a node that reads some row groups, to replace a relation of the analyzed plan.
-
-    Columns of the relation that the DataFrame does not use are not read. Spark still lets a later condition, or sort
-    order, name them; the query then fails.
-
-    Parameters
-    ----------
-    decisions : the plan of each file of the listing, in its order.
-    options : further options of the reader.
-    filesystem, cache : file system and cache that the files were planned with.
-
-    Raises
-    ------
-    CannotPush
-        Spark cannot read exactly these row groups.
-    """
-    jvm, physical, relation = scan.jvm, scan.physical, scan.relation
-    if physical.bucketedScan():
-        raise CannotPush("the table is bucketed")
-    # Structs with all of their fields, whose positions the plan uses: Spark's scan may read some fields only.
-    attributes = {item.exprId().id(): item for item in iter_elements(scan.logical.output())}
-    needed = {item.exprId().id(): attributes.get(item.exprId().id()) for item in iter_elements(physical.output())}
-    num_columns = len(list(scan.schema)) + relation.partitionSchema().size()
-    num_read = physical.requiredSchema().size() + relation.partitionSchema().size()
-    if None in needed.values() or len(needed) != num_read:
-        raise CannotPush("the query reads metadata columns")
-    if num_columns - len(needed) > _MAX_UNUSED:
-        raise CannotPush(f"{num_columns - len(needed):,} columns are not used")
-    selected = [i for i, decision in enumerate(decisions) if decision.selected]
-    rows = _make_rdd(scan, _make_file_ranges(scan, listing, decisions, selected, filesystem, cache), options)
-    plan = _make_logical_rdd(jvm, jvm.seq(needed.values()), rows.union(_make_change_check(scan, listing, selected)))
-    placeholders = _make_placeholders(jvm, [item for key, item in attributes.items() if key not in needed])
-    columns = [item if key in needed else next(placeholders) for key, item in attributes.items()]
-    project = jvm.package("org.apache.spark.sql.catalyst.plans.logical.Project")(jvm.seq(columns), plan)
-    return with_unread_source(jvm, project, scan.logical)
-
-
-def _make_placeholders(jvm: Jvm, items: list[Any]) -> Iterator[Any]:
-    """Make placeholders for columns that are not read: Spark drops them unless a later operation uses them."""
-    errors = [F.raise_error(F.lit(f"'{item.name()}' {_UNREAD}")) for item in items]
-    typed = [Column(error._jc.cast(item.dataType())) for error, item in zip(errors, items, strict=True)]
-    expressions = jvm.spark.range(0).select(*typed)._jdf.queryExecution().analyzed().projectList()
-    alias = jvm.package(f"{EXPRESSIONS}.Alias")
-    for item, named in zip(items, iter_elements(expressions), strict=True):
-        arguments = item.name(), item.exprId(), item.qualifier(), jvm.some(item.metadata()), jvm.nil
-        yield alias(named.child(), *arguments)
-
-
-def _make_file_ranges(
-    scan: ParquetScan,
-    listing: CatalystListing,
-    decisions: Sequence[FilePlan],
-    selected: Sequence[int],
-    filesystem: Any,
-    cache: MetadataCache,
-) -> list[Any]:
-    """Make Spark's PartitionedFile for each row group."""
-    jvm = scan.jvm
-    partitioned_file = jvm.package(f"{DATASOURCES}.PartitionedFile")
-    spark_path = jvm.package("org.apache.spark.paths.SparkPath")
-    defaults = find_defaults(jvm, f"{DATASOURCES}.PartitionedFile")
-    ranges = []
-    positions = iter(selected)
-    for directory in listing.select(selected):
-        values = directory.values()
-        for file in iter_elements(directory.files()):
-            i = next(positions)
-            decision = decisions[i]
-            path, status = spark_path.fromFileStatus(file.fileStatus()), (file.getModificationTime(), file.getLen())
-            try:
-                with open_source(decision.path, filesystem) as source:
-                    bloom_file = BloomFile(source, cache)
-                    if decision.selected_in(bloom_file) != decision.selected:
-                        raise CannotPush(f"{decision.path}: it was changed meanwhile")
-                    midpoints = find_midpoints(bloom_file)
-                    _check_listed(source, listing.states[i])
-            except ParquetBloomError as error:
-                raise CannotPush(str(error)) from error
-            for row_group in decision.selected:
-                offset, length = midpoints[row_group], 1
-                ranges.append(partitioned_file(values, path, offset, length, defaults[5](), *status, defaults[8]()))
-    return ranges
-
-
-def find_midpoints(file: BloomFile) -> list[int]:
-    """Return the offset by which parquet-java assigns each row group to a range of the file.
-
-    That is the start of its first column chunk plus half of its compressed size: a range of one byte there selects
-    exactly this row group.
-
-    Raises
-    ------
-    CannotPush
-        The footer does not determine the offsets.
-    """
-    footer = file.footer
-    groups, chunks = footer.row_groups, footer.chunks
-    if len(groups) and (groups["num_columns"] < 1).any():
-        raise CannotPush(f"{file.path}: a row group has no columns")
-    first = chunks[groups["first_chunk"]]
-    data, dictionary = first["data_page_offset"], first["dictionary_page_offset"]
-    if (first["meta_start"] < 0).any() or (data < 0).any() or (dictionary == 0).any():
-        raise CannotPush(f"{file.path}: the footer lacks the offset of a row group")
-    starts = np.where((dictionary > 0) & (dictionary < data), dictionary, data)
-    sizes = np.add.reduceat(chunks["compressed_size"], groups["first_chunk"]) if len(groups) else starts
-    for row_group, start in enumerate(groups["start"].tolist()):
-        total_size = read_struct(footer.data, start)[0].get(_TOTAL_COMPRESSED_SIZE)
-        if total_size is not None:
-            sizes[row_group] = total_size
-    midpoints = (starts + sizes // 2).tolist()
-    if len(set(midpoints)) < len(midpoints) or (sizes < 0).any():
-        raise CannotPush(f"{file.path}: two row groups have the same midpoint")
-    return midpoints
-
-
-def _make_rdd(scan: ParquetScan, ranges: list[Any], options: dict[str, str]) -> Any:
-    """Make the RDD that reads ranges of files, as Spark's own scan does."""
-    jvm, relation, physical = scan.jvm, scan.relation, scan.physical
-    merged = merge_options(relation, options | {"returning_batch": "false"})
-    conf = jvm.session.sessionState().newHadoopConfWithOptions(merged)
-    fields = [relation.dataSchema().apply(name) for name in physical.requiredSchema().fieldNames()]
-    schemas = (relation.dataSchema(), relation.partitionSchema(), _make_struct(jvm, fields))
-    filters = physical.pushedDownFilters()
-    reader = relation.fileFormat().buildReaderWithPartitionValues(jvm.session, *schemas, filters, merged, conf)
-    tasks = max(1, min(len(ranges), _TASKS_PER_CORE * jvm.spark.sparkContext.defaultParallelism))
-    file_partition = jvm.package(f"{DATASOURCES}.FilePartition")
-    partitions = [
-        file_partition(i, jvm.array(f"{DATASOURCES}.PartitionedFile", ranges[i::tasks])) for i in range(tasks)
-    ]
-    rows = _make_struct(jvm, [*fields, *iter_elements(relation.partitionSchema())])
-    defaults = find_defaults(jvm, f"{DATASOURCES}.FileScanRDD")
-    file_options = jvm.package("org.apache.spark.sql.catalyst.FileSourceOptions")(merged)
-    rdd = jvm.package(f"{DATASOURCES}.FileScanRDD")
-    return rdd(jvm.session, reader, jvm.seq(partitions), rows, defaults[5](), defaults[6](), file_options)
-
-
-def _make_logical_rdd(jvm: Jvm, output: Any, rdd: Any) -> Any:
-    name = "org.apache.spark.sql.execution.LogicalRDD"
-    defaults = find_defaults(jvm, name)
-    first = [output, rdd, *(defaults[number]() for number in (3, 4, 5, 6))]
-    # The second list of parameters begins with the session; the others depend on the version of Spark.
-    rest = [defaults[i](*first) for i in sorted(defaults) if i >= 8]
-    return jvm.package(name)(*first, jvm.session, *rest)
-
-
-def _make_struct(jvm: Jvm, fields: list[Any]) -> Any:
-    return jvm.package("org.apache.spark.sql.types.StructType")(
-        jvm.array("org.apache.spark.sql.types.StructField", fields)
-    )
-
-
-def _check_listed(source: Source, listed: tuple[int, int]) -> None:
-    """Check that a file is the one that Spark listed, by whose size and time its tasks detect changes."""
-    size, modified_ns = read_file_state(source)
-    modified_ms = modified_ns // 1_000_000 if isinstance(modified_ns, int) else listed[1]
-    if (size, modified_ms) != listed:
-        raise CannotPush(f"{source.name}: it was changed after Spark listed it")
-
-
-def _make_change_check(scan: ParquetScan, listing: CatalystListing, selected: Sequence[int]) -> Any:
-    """Make an RDD without rows, whose tasks fail if a file has changed since it was listed.
-
-    Spark's source of binary files reads the state of each file in its tasks. As this is an RDD, Spark cannot push a
-    condition into it that would skip the check.
-    """
-    jvm, relation = scan.jvm, scan.relation
-    files = jvm.package(f"{DATASOURCES}.binaryfile.BinaryFileFormat")
-    schema = files.schema()
-    index = scan.make_index(listing.select(selected), partitioned=False)
-    binary_files = relation.copy(
-        index, _make_struct(jvm, []), schema, jvm.none(), files(), relation.options(), relation.sparkSession()
-    )
-    frame = DataFrame(jvm.session.baseRelationToDataFrame(binary_files), jvm.spark)
-    expected = [_SEPARATOR.join((listing.paths[i], *map(str, listing.states[i]))) for i in selected]
-    state = F.concat_ws(_SEPARATOR, "path", "length", F.unix_millis("modificationTime"))
-    problem = F.concat("path", F.lit(f": {CHANGED}"))
-    unchanged = F.when(state.isin(expected), F.lit(False)).otherwise(F.raise_error(problem).cast("boolean"))
-    # Without this choice of columns the tasks would read the contents, too, and refuse files of more than 2 GiB.
-    states = frame.select("path", "length", "modificationTime").where(unchanged)
-    return states._jdf.queryExecution().toRdd()
-
-
-_JVM_ERRORS = (Py4JError, PySparkException)  # pyspark converts some exceptions of the JVM to its own
+from .spark_planner import ListedFiles, PlannedScan, ScanPlanner
 
 MIN_SKIPPED_ROWS = 5_000_000
 """Number of rows that must be skipped for exact row groups to be worth their planning and additional tasks."""
 
 NO_FILTERS = {"parquet.filter.bloom.enabled": "false"}
 
+_NUMBERS = itertools.count()
+_gateway_lock = threading.Lock()
 
-@dataclass
-class _PlannedScan:
-    """One scan of a plan, with its files and the decision about each."""
 
-    scan: ParquetScan
+@dataclass(frozen=True)
+class _Decision:
+    """The files of a scan that can have matching rows.
+
+    Attributes
+    ----------
+    filters : the filters of the scan.
+    listed, selected : the directories and files, all of them and those that are read.
+    share : number of files that are read as a part of all files.
+    """
+
+    filters: JavaObject
+    listed: JavaObject
+    selected: JavaObject
+    share: float
     predicate: PushedPredicate
     listing: CatalystListing
     result: PlannedScan
+
+    @property
+    def trusted(self) -> bool:
+        """Whether Spark's own probes can rely on the filters: they may lack some forms of zero and NaN, or be wrong."""
+        return not (self.result.untrusted or self.predicate.meets_zero_or_nan)
+
+
+@dataclass(eq=False)
+class BloomFileIndex:
+    """Implementation of Spark's FileIndex in Python, called through py4j.
+
+    Attributes
+    ----------
+    node, original : the relation in the analyzed plan that it is for, and its own index, which lists the files.
+    planner : how the files are evaluated.
+    columns : names of the columns whose conditions are evaluated; None for all.
+    is_in_place : whether the plan with this index is complete.
+    decisions : what was decided for scans before; it holds for all scans that have the same filters, and others.
+    doubts : reasons that scans are not pruned.
+    """
+
+    jvm: Jvm
+    node: JavaObject
+    original: JavaObject
+    planner: ScanPlanner
+    columns: frozenset[str] | None = None
+    is_in_place: bool = False
+    decisions: list[_Decision] = field(default_factory=list)
+    doubts: list[str] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        relation = self.node.relation()
+        self.schema = read_file_schema(relation)
+        self._options = self.jvm.mapping(relation.options())
+        self._number = next(_NUMBERS)
+        self._name = f"BloomFileIndex {self._number} over {self.original.toString()}"
+        OUR_INDEXES[self._name] = self
+
+    def listFiles(self, partition_filters: JavaObject, data_filters: JavaObject) -> JavaObject:
+        """Return the directories and files to be read under the filters."""
+        listed = self.original.listFiles(partition_filters, data_filters)
+        for decision in self.decisions:
+            if decision.filters.diff(data_filters).isEmpty() and decision.listed.equals(listed):
+                return decision.selected
+        try:
+            if not data_filters.isEmpty():
+                return self._decide(listed, data_filters, skips_not_null=True).selected
+        except CannotPush as doubt:
+            log.info("all files are read: %s", doubt)
+        except Exception as error:  # raising would fail the query
+            log.warning("all files are read: %s", format_error(error))
+        except BaseException as error:
+            # py4j reports only exceptions to the JVM: on any other error the JVM, and with it the session, would hang.
+            raise ParquetBloomError(f"interrupted by {type(error).__name__} while files were evaluated") from None
+        return listed
+
+    def decide(self, scan: JavaObject) -> None:
+        """Decide now, for good, which files a scan in a physical plan reads, or note why all of them."""
+        filters = scan.dataFilters()
+        has_subquery = self.jvm.package(f"{EXPRESSIONS}.SubqueryExpression").hasSubquery
+        static = self.jvm.seq(item for item in iter_elements(scan.partitionFilters()) if not has_subquery(item))
+        try:
+            self.decisions.append(self._decide(self.original.listFiles(static, filters), filters))
+        except (CannotPush, ParquetBloomError, *JVM_ERRORS) as error:
+            self.doubts.append(format_error(error))
+
+    def _decide(self, listed: JavaObject, filters: JavaObject, skips_not_null: bool = False) -> _Decision:
+        refuse_field_ids(self.jvm.spark)
+        predicate = read_predicate(self.jvm, filters, self.schema, self.columns)
+        assert predicate.node is not None
+        if skips_not_null and all(isinstance(leaf, IsNotNull) for leaf in tree.leaves(predicate.node)):
+            # Spark adds this for every column in a join or an expression; few files have only nulls.
+            raise CannotPush("the condition says only that columns are not null")
+        listing = find_listing(self.jvm, self.original, listed)
+        result = evaluate_files(self.jvm, predicate, listing, self._options, self.planner)
+        decision = _Decision(filters, listed, listed, 1.0, predicate, listing, result)
+        positions = [position for position, file_plan in enumerate(result.report.files) if file_plan.selected]
+        share = len(positions) / max(1, len(listing.uris))
+        if decision.trusted and share > self.planner.max_fraction:
+            return decision
+        return replace(decision, selected=self.jvm.seq(listing.select(positions)), share=share)
+
+    def rootPaths(self) -> JavaObject:
+        return self.original.rootPaths()
+
+    def inputFiles(self) -> JavaObject:
+        return self.original.inputFiles()
+
+    def refresh(self) -> None:
+        self.decisions.clear()
+        self.original.refresh()
+
+    def sizeInBytes(self) -> int:
+        share = sum(decision.share for decision in self.decisions) if self.decisions else 1.0
+        size: int = self.original.sizeInBytes()  # by which Spark decides what it broadcasts; may be the largest LONG
+        return min(size, int(size * share))
+
+    def partitionSchema(self) -> JavaObject:
+        return self.original.partitionSchema()
+
+    def isTimeTravel(self) -> bool:
+        return False
+
+    def metadataOpsTimeNs(self) -> JavaObject:
+        return self.original.metadataOpsTimeNs()
+
+    def toString(self) -> str:
+        return self._name
+
+    def equals(self, other: JavaObject) -> bool:
+        if other is None:
+            return False
+        # Also equal to Spark's own index: that is how Spark detects that a query reads the table that it overwrites.
+        # Not while the plan is rewritten: Spark keeps the old part of a plan if the new one equals it.
+        return other.toString() == self._name or (self.is_in_place and bool(self.original.equals(other)))
+
+    def hashCode(self) -> int:
+        return self._number
+
+    class Java:
+        """The Java interface that py4j implements by this class."""
+
+        implements: ClassVar = [f"{DATASOURCES}.FileIndex"]
+
+
+def make_indexes(frame: DataFrame, planner: ScanPlanner) -> tuple[list[BloomFileIndex], list[CannotPush]]:
+    """Make a file index for each relation over Parquet files that Spark lists; return the doubts about others, too."""
+    jvm = Jvm(frame.sparkSession)
+    indexes, doubts = [], []
+    for node in find_relations(jvm, frame):
+        try:
+            relation = node.relation()
+            original = find_spark_index(relation)
+        except CannotPush as doubt:
+            doubts.append(doubt)
+        else:
+            indexes.append(BloomFileIndex(_switch_session(jvm, relation), node, original, planner))
+    return indexes, doubts
+
+
+def place_indexes(frame: DataFrame, indexes: Mapping[BloomFileIndex, Mapping[str, str]]) -> DataFrame:
+    """Return a DataFrame with indexes in the place of Spark's own, each with further options of the reader."""
+    jvm = Jvm(frame.sparkSession)
+    with _gateway_lock:
+        ensure_callback_server_started(frame.sparkSession.sparkContext._gateway)  # type: ignore[no-untyped-call]
+    for index in indexes:
+        index.is_in_place = False
+    placed = [(index.node, replace_index(index.node, index, options)) for index, options in indexes.items()]
+    result = replace_relations(jvm, frame, placed)
+    for index in indexes:
+        index.is_in_place = True
+    return result
+
+
+def _switch_session(jvm: Jvm, relation: JavaObject) -> Jvm:
+    """Return the JVM handle for the session that reads a relation; a global view may belong to another session."""
+    session = relation.sparkSession()
+    if session.equals(jvm.session):
+        return jvm
+    return Jvm(SparkSession(jvm.spark.sparkContext, session))
 
 
 @dataclass
@@ -335,109 +245,122 @@ class ClassicPlan:
     frame: DataFrame
     planner: ScanPlanner
     doubts: list[str] = field(default_factory=list)
-    _planned: list[_PlannedScan] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         self._jvm = Jvm(self.frame.sparkSession)
-        self._inlined = self.frame
-        for scan in self._find_scans():
-            try:
-                planned = self._evaluate(scan)
-            except (CannotPush, ParquetBloomError, *_JVM_ERRORS) as error:
-                self._fall_back(error)
-            else:
-                self._planned.append(planned)
-
-    def _find_scans(self) -> list[ParquetScan]:
+        self._scans: dict[BloomFileIndex, list[JavaObject]] = {}
+        self._inlined = self._installed = self.frame
+        self._made: dict[BloomFileIndex, Mapping[str, str]] = {}
+        self._depends_on_time = False
         try:
-            refuse_field_ids(self.frame.sparkSession)
-            if self.frame.isStreaming:
-                self._fall_back(CannotPush("the DataFrame is a stream"))
-                return []
-            plan = self.frame._jdf.queryExecution().analyzed()
-            if not plan.deterministic() or "Sample" in self._jvm.list_nodes(plan)[1]:
-                # The result of rand(7) for a row, or whether a sample has it, depends on the rows that are read before.
-                self._fall_back(CannotPush("a part of the query is not a plain function of a row"))
-                return []
-            self._inlined = inline_tables(self._jvm, self.frame)
-            scans = find_scans(self._jvm, drop_time_conditions(self._jvm, self._inlined))
-        except (CannotPush, *_JVM_ERRORS) as error:
-            self._fall_back(error)
-            return []
-        return scans
+            self._plan_scans()
+        except (CannotPush, *JVM_ERRORS) as error:
+            self._fall_back(format_error(error))
 
-    def _fall_back(self, error: Exception) -> None:
-        self.doubts.append(format_error(error))
-        log.warning("all files are read: %s", self.doubts[-1])
+    def _plan_scans(self) -> None:
+        refuse_field_ids(self.frame.sparkSession)
+        if self.frame.isStreaming:
+            raise CannotPush("the DataFrame is a stream")
+        plan = self.frame._jdf.queryExecution().analyzed()
+        if not plan.deterministic() or "Sample" in self._jvm.list_nodes(plan)[1]:
+            # The result of rand(7) for a row, or whether a sample has it, depends on the rows that are read before.
+            raise CannotPush("a part of the query is not a plain function of a row")
+        self._inlined = inline_tables(self._jvm, self.frame)
+        indexes, doubts = make_indexes(self._inlined, self.planner)
+        for doubt in doubts:
+            self._fall_back(str(doubt))
+        if not indexes and not doubts:
+            raise CannotPush("nothing in the plan reads Parquet files that Spark lists itself")
+        self._depends_on_time = _depends_on_time(self._jvm, plan)
+        self._made = {index: {} for index in indexes}
+        self._installed = place_indexes(self._inlined, self._made)
+        physical = self._installed._jdf.queryExecution().sparkPlan()
+        by_name = {index.toString(): index for index in indexes}
+        for scan in self._jvm.find_nodes(physical, "FileSourceScanExec"):
+            index = by_name.get(scan.relation().location().toString())
+            if index is not None:
+                self._scans.setdefault(index, []).append(scan)
+                index.decide(scan)
+        for index in self._scans:
+            # When Spark plans again what it has listed may be old, and the index closed.
+            index.planner = replace(index.planner, fresh=False, index=None)
+            for text in index.doubts:
+                self._fall_back(text)
 
-    def _evaluate(self, scan: ParquetScan) -> _PlannedScan:
-        predicate = read_predicate(self._jvm, scan.filters, scan.schema)
-        listing = scan.list_files()
-        result = evaluate_files(self._jvm, predicate, listing, scan.options, self.planner)
-        return _PlannedScan(scan, predicate, listing, result)
+    def _fall_back(self, doubt: str) -> None:
+        self.doubts.append(doubt)
+        log.warning("all files are read: %s", doubt)
 
     @property
     def reports(self) -> list[PruneReport]:
         """The report of each scan."""
-        return [planned.result.report for planned in self._planned]
+        return [decision.result.report for index in self._scans for decision in index.decisions]
 
     def restrict(self) -> DataFrame:
         """Return the DataFrame over the files that can have matching rows."""
-        new = []
-        for planned in self._planned:
-            try:
-                relation = self._restrict(planned)
-            except (CannotPush, *_JVM_ERRORS) as error:
-                self._fall_back(error)
-                continue
-            if relation is not None:
-                new.append((planned.scan.logical, relation))
-        if not new:
-            return self.frame
         try:
-            return replace_relations(self._jvm, self._inlined, new)
-        except _JVM_ERRORS as error:
-            self._fall_back(error)
+            frame, indexes = self._inlined, dict[BloomFileIndex, Mapping[str, str]]()
+            row_groups = {index: node for index in self._scans if (node := self._read_row_groups(index)) is not None}
+            for index in self._scans:
+                trusted = all(decision.trusted for decision in index.decisions)
+                is_pruned = any(decision.selected is not decision.listed for decision in index.decisions)
+                if index not in row_groups and is_pruned:
+                    indexes[index] = {} if trusted else NO_FILTERS
+            if indexes and indexes == self._made:  # a plan of its own, which Spark makes when the rows are asked for
+                return make_dataframe(self._jvm, self._installed._jdf.queryExecution().analyzed())
+            if row_groups:
+                frame = replace_relations(self._jvm, frame, [(index.node, node) for index, node in row_groups.items()])
+            return place_indexes(frame, indexes) if indexes else frame
+        except JVM_ERRORS as error:
+            self._fall_back(format_error(error))
             return self.frame
 
-    def _restrict(self, planned: _PlannedScan) -> Any:
-        """Return the relation that replaces that of a scan, or None to leave it unchanged."""
-        selected = [i for i, file in enumerate(planned.result.report.files) if file.selected]
-        # Spark's own probes cannot rely on the filters if they may lack some forms of zero and NaN, or are wrong.
-        trusted = not (planned.result.untrusted or planned.predicate.meets_zero_or_nan)
-        options = {} if trusted else NO_FILTERS
-        if selected and self._reads_row_groups(planned):
-            try:
-                report = planned.result.report
-                cache = self.planner.footers
-                return make_row_group_scan(
-                    planned.scan, planned.listing, report.files, options, report.filesystem, cache
-                )
-            except (CannotPush, *_JVM_ERRORS) as error:
-                log.warning("whole files are read, not row groups: %s", format_error(error))
-        if trusted and len(selected) > self.planner.max_fraction * len(planned.listing.uris):
+    def _read_row_groups(self, index: BloomFileIndex) -> JavaObject | None:
+        """Return a node that reads exact row groups in the place of a relation; None if whole files are read."""
+        if len(index.decisions) != 1 or not self._prefers_row_groups(index.decisions[0]):
             return None
-        return planned.scan.restrict(planned.listing, selected, options)
+        ((scan, *others), (decision,)) = self._scans[index], index.decisions
+        options = {} if decision.trusted else NO_FILTERS
+        try:
+            if others:
+                raise CannotPush("several scans in the plan are of one relation")
+            if self._depends_on_time:
+                raise CannotPush("a part of the query depends on the time when it runs")
+            report, cache = decision.result.report, self.planner.footers
+            return RowGroupScan(self._jvm, index.node, scan, decision.listing, report, cache, options).make_node()
+        except (CannotPush, *JVM_ERRORS) as error:
+            log.warning("whole files are read, not row groups: %s", format_error(error))
+            return None
 
-    def _reads_row_groups(self, planned: _PlannedScan) -> bool:
+    def _prefers_row_groups(self, decision: _Decision) -> bool:
         """Return True if exact row groups are to be read instead of whole files."""
-        report = planned.result.report
+        report = decision.result.report
         files = [file for file in report.files if file.selected]
         total, selected = sum(len(file.row_groups) for file in files), report.selected_row_groups
-        if self.planner.row_groups != "auto":
-            return self.planner.row_groups and selected < total
+        if self.planner.row_groups != "auto" or not files:
+            return bool(files) and self.planner.row_groups is True and selected < total
         skipped_rows = sum(group.num_rows for file in files for group in file.row_groups if not group.read)
         if 2 * selected > total or skipped_rows < MIN_SKIPPED_ROWS:
             return False
         try:
             with open_source(files[0].path, report.filesystem) as source:
-                return _exceeds_spark(planned.predicate, BloomFile(source, self.planner.footers))
+                return _exceeds_spark(decision.predicate, BloomFile(source, self.planner.footers))
         except ParquetBloomError:
             return False
 
 
+def _depends_on_time(jvm: Jvm, plan: JavaObject) -> bool:
+    """Return True if a plan has expressions that Spark's planner replaces by the current time, user and the like."""
+    catalyst = "org.apache.spark.sql.catalyst"
+    if plan.containsPattern(jvm.package(f"{catalyst}.trees.TreePattern").CURRENT_LIKE()):
+        return True
+    # 'now', 'today' and the like, cast to timestamps and dates
+    texts = getattr(jvm.package(f"{catalyst}.optimizer.SpecialDatetimeValues$"), "MODULE$")
+    return any(not texts.apply(item).fastEquals(item) for item in (plan, *iter_elements(plan.subqueriesAll())))
+
+
 def read_predicate(
-    jvm: Jvm, filters: Any, schema: StructType, columns: frozenset[str] | None = None
+    jvm: Jvm, filters: JavaObject, schema: StructType, columns: frozenset[str] | None = None
 ) -> PushedPredicate:
     """Read the predicate that files are pruned by from the filters of a scan.
 
@@ -480,20 +403,19 @@ def evaluate_files(
     if predicate.node is None:
         raise CannotPush("the condition has nothing that can be evaluated")
     compatibility = SparkCompatibility.of(predicate.fields, Rules.of(jvm.spark, options))
-    return planner.scan(
-        jvm.spark, listing.uris, predicate.node, compatibility, options=options, states=lambda: listing.states
-    )
+    listed = ListedFiles(listing.uris, options, lambda: listing.states)
+    return planner.scan(jvm.spark, listed, predicate.node, compatibility)
 
 
 def _exceeds_spark(predicate: PushedPredicate, file: BloomFile) -> bool:
     """Return True if the predicate has a column by which Spark's own tasks cannot skip row groups."""
     assert predicate.node is not None
     for leaf in tree.leaves(predicate.node):
-        field = predicate.fields[leaf.column]
-        if isinstance(leaf, Contains) or isinstance(field.type, TimestampNTZType):
+        column = predicate.fields[leaf.column]
+        if isinstance(leaf, Contains) or isinstance(column.type, TimestampNTZType):
             return True
-        if isinstance(field.type, TimestampType):
-            leaves = find_leaves(file.leaves, field, ignore_case=True)
+        if isinstance(column.type, TimestampType):
+            leaves = find_leaves(file.leaves, column, ignore_case=True)
             if any(leaf.physical == "INT96" for leaf in leaves):
                 return True
     return False

@@ -12,15 +12,11 @@ from pyspark.sql.types import (
     ArrayType,
     BinaryType,
     BooleanType,
-    ByteType,
     DataType,
     DateType,
     DecimalType,
     DoubleType,
     FloatType,
-    IntegerType,
-    LongType,
-    ShortType,
     StringType,
     TimestampNTZType,
     TimestampType,
@@ -31,6 +27,7 @@ from ...file.file_columns import holds_elements, type_of
 from ...hashing.column_type import ColumnType, Kind
 from ...predicate.reason import MISSING, Reason
 from ..session.session_settings import CannotPush, SparkField, find_leaves, ignores_case, is_set, setting
+from ..spark_arrow import INTEGER_BITS
 
 
 @dataclass(frozen=True)
@@ -70,7 +67,6 @@ class SparkCompatibility:
 _VERSION = b"org.apache.spark.version"
 _LEGACY_DAYS = b"org.apache.spark.legacyDateTime"
 _LEGACY_INT96 = b"org.apache.spark.legacyINT96"
-_BITS = {ByteType: 8, ShortType: 16, IntegerType: 32, LongType: 64}
 
 
 @dataclass(frozen=True)
@@ -158,9 +154,9 @@ def find_column_problem(file: BloomFile, field: SparkField, rules: Rules) -> str
 def is_stored_as(data_type: DataType, stored: ColumnType) -> bool:
     """Return whether a file's type holds the same values that Spark shows."""
     kind, by = stored.kind, type(data_type)
-    if by in _BITS:
+    if by in INTEGER_BITS:
         bits = stored.bits or 64
-        return kind is Kind.INTEGER and (bits <= _BITS[by] if stored.signed else bits < _BITS[by])
+        return kind is Kind.INTEGER and (bits <= INTEGER_BITS[by] if stored.signed else bits < INTEGER_BITS[by])
     if isinstance(data_type, DecimalType):
         narrow = (stored.precision or 99) <= data_type.precision
         return kind is Kind.DECIMAL and stored.scale == data_type.scale and narrow

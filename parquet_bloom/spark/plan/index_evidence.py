@@ -87,9 +87,7 @@ def make_index_view(
         if scheme in OBJECTS:
             filesystem = index.lake_filesystem or resolve_filesystem(None, storage_options)
     except ParquetBloomError as error:
-        view = IndexView(None)
-        view.doubts[str(error)] = None
-        return view
+        return IndexView.make_unusable(error)
     trusted = _TypeCompatibility(node, compatibility)
     return IndexView(
         index.state, filesystem=filesystem, trusted=trusted, locate=_IndexedFiles(uris, scheme, filesystem, states)

@@ -4,26 +4,24 @@ from __future__ import annotations
 
 import hashlib
 import os
-import stat
 import threading
-import time
 from collections import OrderedDict
 from collections.abc import Callable, Hashable, Mapping, Sequence
+from pathlib import PurePath
 from typing import Any, Literal, NamedTuple
 from urllib.parse import quote
 from weakref import WeakKeyDictionary
 
-from py4j.protocol import Py4JError  # type: ignore[import-untyped]
-from pyspark.errors import AnalysisException, PySparkException
+from pyspark.errors import AnalysisException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import StructType
 
-from ...errors import ManagedTableError, StorageError, UnknownColumnError
-from ...file.metadata_cache import SETTLED_NS
-from ...storage import managed_table
+from ...errors import ManagedTableError, ParquetBloomError, StorageError, UnknownColumnError
+from ...file.metadata_cache import distinct
+from ...storage import list_files, managed_table, stat_files
 from ..condition.condition import analyze
 from ..session.hadoop import resolve_storage
-from ..session.jvm import Jvm, class_name, is_classic
+from ..session.jvm import JavaObject, Jvm, class_name, is_classic
 from ..session.session_settings import (
     CannotPush,
     fold_case,
@@ -36,163 +34,81 @@ from ..session.session_settings import (
 )
 from .catalyst_plan import make_dataframe
 
-MAX_ENTRIES = 20_000
-"""More take longer than what knowing them saves, and memory."""
-
-
-class TreeState(NamedTuple):
-    """The files and folders below a path at one time; equal states are of a tree in which nothing has changed.
-
-    Attributes
-    ----------
-    entries : what identifies each of them, with its size and times.
-    newest_ns : latest time of a change among them; one within the same tick of the clock would not show.
-    """
-
-    entries: Hashable
-    newest_ns: int
-
-
-def read_tree_state(path: str, max_entries: int = MAX_ENTRIES) -> TreeState | None:
-    """Read the state of a file or folder.
-
-    Hidden files count, too.
-
-    Returns
-    -------
-    TreeState
-        None if it cannot be read, has more entries, or has links or other special files in it, whose targets would have
-        states of their own.
-    """
-    root = os.path.realpath(path)
-    newest = 0
-    try:
-        status = os.lstat(root)
-        entries: list[tuple[str | int, ...]] = [(root, *_identify(status))]
-        newest = max(status.st_mtime_ns, status.st_ctime_ns)
-        folders = [root] if stat.S_ISDIR(status.st_mode) else []
-        while folders:
-            with os.scandir(folders.pop()) as found:
-                for entry in found:
-                    status = entry.stat(follow_symlinks=False)
-                    if stat.S_ISDIR(status.st_mode):
-                        folders.append(entry.path)
-                    elif not stat.S_ISREG(status.st_mode):
-                        return None
-                    if len(entries) >= max_entries:
-                        return None
-                    newest = max(newest, status.st_mtime_ns, status.st_ctime_ns)
-                    entries.append((entry.path, *_identify(status)))
-    except OSError:
-        return None
-    return TreeState(tuple(entries), newest)
-
-
-def _identify(status: os.stat_result) -> tuple[int, ...]:
-    return (
-        status.st_mode,
-        status.st_dev,
-        status.st_ino,
-        status.st_size,
-        status.st_mtime_ns,
-        status.st_ctime_ns,
-    )
-
-
-_MAX_KNOWN = 8  # for each session: their files' names and states stay in memory
+_MAX_OPENED = 8  # for each session: their files' names and states stay in memory
+_MAX_FILES = 20_000
+_SUMMARIES = ("_metadata", "_common_metadata")  # hidden files, in any folder, that Spark reads the schema from
 _HADOOP = ("fs.defaultFS", "fs.file.impl", "mapreduce.input.pathFilter.class")  # may be set while a session runs
 
 
-class _Known(NamedTuple):
-    """A relation that Spark has made of paths, and the states of these just before."""
+class _Opened(NamedTuple):
+    """A relation that Spark has made of paths, and the states of their files just before."""
 
-    states: tuple[TreeState, ...]
-    relation: Any
+    state: Hashable
+    relation: JavaObject
 
 
-_KNOWN: WeakKeyDictionary[SparkSession, OrderedDict[Hashable, _Known]] = WeakKeyDictionary()
+_OPENED: WeakKeyDictionary[SparkSession, OrderedDict[Hashable, _Opened]] = WeakKeyDictionary()
 _lock = threading.Lock()
 
 
-def open_known(
-    spark: SparkSession,
-    kind: str,
-    paths: Sequence[str],
-    schema: StructType | str | None,
-    options: Mapping[str, Any],
-    open_paths: Callable[[], DataFrame],
-) -> DataFrame:
-    """Return what `open_paths` returns, without calling it if Spark would list the same files and find the same schema.
-
-    Parameters
-    ----------
-    kind, paths, schema, options : all that the DataFrame depends on, apart from the session's settings.
-    open_paths : has Spark open them.
-    """
+def _read_state(paths: Sequence[str]) -> Hashable:
+    """Return the files below local paths and their states; None if a change of them might not show, or of others."""
     locations = [local_path(path) for path in paths]
-    if not is_classic(spark) or not all(locations) or not all(map(_is_plain, paths)):
-        return open_paths()
-    states = tuple(state for state in map(read_tree_state, filter(None, locations)) if state is not None)
-    # A change in the same tick of the clock as the last one would not show.
-    if len(states) < len(paths) or max(state.newest_ns for state in states) > time.time_ns() - SETTLED_NS:
-        return open_paths()
-    jvm = Jvm(spark)
+    is_plain = all(os.path.isabs(path) or path.startswith("file:/") for path in paths)  # wherever Python and JVM run
+    if None in locations or not is_plain or any(map(is_pattern, paths)):
+        return None
     try:
-        key = _make_key(spark, kind, paths, schema, options)
+        files = list_files([PurePath(location) for location in locations if location is not None])
+    except ParquetBloomError:
+        return None  # Spark says what is wrong
+    if len(files) > _MAX_FILES:
+        return None
+    own_folders = {PurePath(os.path.dirname(file)) for file in files}
+    folders = own_folders.union(*(folder.parents for folder in own_folders))
+    summaries = [str(folder / name) for folder in sorted(folders) for name in _SUMMARIES]
+    sources = [*stat_files(files), *filter(None, stat_files(summaries))]
+    if any(source is None or not distinct(source.identity) for source in sources):
+        return None
+    return tuple((source.name, source.identity) for source in sources if source is not None)
+
+
+def _open_again(
+    spark: SparkSession, key: Hashable, paths: Sequence[str], read_frame: Callable[[], DataFrame]
+) -> DataFrame:
+    """Return what `read_frame` returns; not called if Spark would list the same files and find the same schema."""
+    state, jvm = _read_state(paths), Jvm(spark)
+    if state is None:
+        return read_frame()
+    settings = spark._jsparkSession.sessionState().conf().getAllConfs().toString()
+    hadoop = spark.sparkContext._jsc.hadoopConfiguration()
+    # Settings may have secrets among them.
+    digest = hashlib.sha256(settings.encode("utf-8", "surrogatepass")).digest()
+    key = (key, tuple(paths), digest, *(hadoop.get(name) for name in _HADOOP))
+    with _lock:
+        opened = _OPENED.setdefault(spark, OrderedDict()).get(key)
+    if opened is not None and opened.state == state:
+        return make_dataframe(jvm, opened.relation.newInstance())  # with columns of its own, as if opened anew
+    frame = read_frame()
+    relation = frame._jdf.queryExecution().analyzed()
+    if _reads(jvm, relation, paths):
         with _lock:
-            known = _KNOWN.setdefault(spark, OrderedDict()).get(key)
-        if known is not None and known.states == states:
-            return make_dataframe(jvm, known.relation.newInstance())  # with columns of its own, as if opened anew
-    except (Py4JError, PySparkException):
-        return open_paths()
-    frame = open_paths()
-    try:
-        relation = frame._jdf.queryExecution().analyzed()
-        if _reads(jvm, relation, sorted(filter(None, locations))):
-            _remember(spark, key, _Known(states, relation))
-    except (CannotPush, Py4JError, PySparkException, ValueError):
-        pass  # it only saves time
+            entries = _OPENED[spark]
+            entries.pop(key, None)
+            entries[key] = _Opened(state, relation)
+            while len(entries) > _MAX_OPENED:
+                entries.popitem(last=False)
     return frame
 
 
-def _remember(spark: SparkSession, key: Hashable, known: _Known) -> None:
-    with _lock:
-        entries = _KNOWN.setdefault(spark, OrderedDict())
-        entries.pop(key, None)
-        entries[key] = known
-        while len(entries) > _MAX_KNOWN:
-            entries.popitem(last=False)
-
-
-def _is_plain(path: str) -> bool:
-    """Return True if a path means one file or folder, whatever the folder is that Python or the JVM works in."""
-    return not is_pattern(path) and (os.path.isabs(path) or path.startswith("file:/"))
-
-
-def _make_key(
-    spark: SparkSession, kind: str, paths: Sequence[str], schema: StructType | str | None, options: Mapping[str, Any]
-) -> Hashable:
-    settings = spark._jsparkSession.sessionState().conf().getAllConfs().toString()
-    hadoop: Any = spark.sparkContext._jsc.hadoopConfiguration()
-    return (
-        kind,
-        tuple(paths),
-        schema.json() if isinstance(schema, StructType) else schema,
-        tuple(sorted((name, repr(value)) for name, value in options.items())),
-        hashlib.sha256(settings.encode("utf-8", "surrogatepass")).digest(),  # they may have secrets among them
-        tuple(hadoop.get(name) for name in _HADOOP),
-    )
-
-
-def _reads(jvm: Jvm, node: Any, locations: list[str]) -> bool:
+def _reads(jvm: Jvm, node: JavaObject, paths: Sequence[str]) -> bool:
     """Return True if a plan is nothing but a relation over the files of local paths that Spark has listed itself."""
-    if class_name(node) != "LogicalRelation" or node.isStreaming() or class_name(node.relation()) != "HadoopFsRelation":
+    if class_name(node) != "LogicalRelation" or class_name(node.relation()) != "HadoopFsRelation":
         return False
     location = node.relation().location()
     if class_name(location) != "InMemoryFileIndex":
         return False
     uris = jvm.texts(location.rootPaths().map(jvm.method("org.apache.hadoop.fs.Path", "toUri")))
-    return sorted(map(listed_path, uris)) == locations
+    return sorted(map(listed_path, uris)) == sorted(filter(None, map(local_path, paths)))
 
 
 def open_paths(
@@ -214,13 +130,17 @@ def open_paths(
         There is no such path.
     """
 
-    def load() -> DataFrame:
+    def read_frame() -> DataFrame:
         reader = spark.read.options(**options)
         reader = reader if schema is None else reader.schema(schema)
         return analyze(reader.format(kind).load(list(map(to_reader_path, paths))))
 
     try:
-        return open_known(spark, kind, paths, schema, options, load)
+        if not is_classic(spark):
+            return read_frame()
+        given = schema.json() if isinstance(schema, StructType) else schema
+        key = kind, given, tuple(sorted((name, repr(value)) for name, value in options.items()))
+        return _open_again(spark, key, paths, read_frame)
     except AnalysisException as error:
         if "PATH_NOT_FOUND" not in str(error):
             raise

@@ -15,7 +15,7 @@ from pyspark.sql.types import StructType
 from ...errors import ParquetBloomError
 from ...predicate import tree
 from ..condition.condition import Condition
-from ..exact_row_groups import plan_row_groups, read_row_groups
+from ..exact_row_groups import RowGroupColumns, read_row_groups
 from ..session.session_settings import (
     CannotPush,
     SparkField,
@@ -26,9 +26,9 @@ from ..session.session_settings import (
     select_columns,
     setting,
 )
-from ..spark_partitions import FolderResiduals, Layout, find_layout
+from ..spark_partitions import Layout, find_layout, find_partition_values
 from .column_trust import Rules, SparkCompatibility, refuse_field_ids
-from .spark_planner import PlannedScan, ScanPlanner
+from .spark_planner import ListedFiles, PlannedScan, ScanPlanner
 
 _LISTING = "spark.sql.sources.parallelPartitionDiscovery.threshold"
 _listing_lock = threading.Lock()
@@ -88,9 +88,12 @@ class Reread:
             layout = find_layout(sorted(map(listed_path, uris)), self.paths, self.options, self.schema, ignore_case)
             in_files = {name: item for name, item in condition.fields.items() if item.path[0] not in layout.columns}
             compatibility = self.find_compatibility(in_files, layout)
-            residuals = FolderResiduals(condition.node, condition.fields, layout, self.schema)
-            options = {name: str(value) for name, value in self.options.items()}
-            scan = planner.scan(self.spark, uris, condition.node, compatibility, options=options, residuals=residuals)
+            files = list(map(listed_path, uris))
+            node, values = find_partition_values(condition.node, condition.fields, layout, self.schema, files)
+            if node is None:
+                raise CannotPush("the values of partition columns are not certain")
+            listed = ListedFiles(uris, {name: str(value) for name, value in self.options.items()})
+            scan = planner.scan(self.spark, listed, node, compatibility, values)
             # By the paths that layout and Spark's reader know, whatever they are called in the store.
             decisions = zip(uris, scan.report.files, strict=True)
             scan.report.files = [replace(decision, path=listed_path(uri)) for uri, decision in decisions]
@@ -158,11 +161,8 @@ class Reread:
         fields = [item for item in self.schema.fields if item.name in columns.union(names)]
         in_files = [item for item in fields if item.name not in layout.columns]
         in_folders = [self.schema[name] for name in layout.columns]
-        if not in_files:
-            raise CannotPush("the query reads no column of the files")
-        row_groups = plan_row_groups(scan.report.selected, dict(layout.values), in_files, rules)
-        selected_names = [item.name for item in fields]
-        return read_row_groups(self.spark, row_groups, in_files, in_folders, selected_names, rules.ignore_case)
+        shown = RowGroupColumns(in_files, in_folders, [item.name for item in fields])
+        return read_row_groups(self.spark, scan.report.selected, layout.values, shown, rules)
 
 
 @contextmanager

@@ -7,6 +7,7 @@ from collections.abc import Callable, Collection, Generator, Iterator, Mapping, 
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
+import pyarrow as pa
 from pyspark.sql import SparkSession
 
 from ...errors import ParquetBloomError
@@ -15,17 +16,16 @@ from ...lake.lake_index import LakeIndex
 from ...predicate.reason import MISSING, Reason
 from ...predicate.tree import Node
 from ...redaction import redacted, shown_redacted
-from ...scan.model.folder_partitions import Partitions, Residuals
-from ...scan.model.scan_plan import INDEX, Evaluator, FilePlan, FileScan, RowGroupPlan, ScanPlan
+from ...scan.model.folder_partitions import Partitions
+from ...scan.model.scan_plan import INDEX, Evaluator, FilePlan, FileScan, RowGroupPlan, ScanPlan, SourceListing
 from ...scan.plan.file_level import FileEvaluator
-from ...scan.plan.plan_scan import plan_scan
+from ...scan.plan.plan_scan import NO_EVIDENCE, Evidence, plan_scan
 from ...scan.plan_report import PruneReport
 from ...scan.scan_options import ScanOptions
 from ...storage import Entry
 from ..jobs import run_files as jobs
 from ..session.hadoop import ExecutorStorage, HadoopFiles, executor_storage, resolve_storage
 from ..session.session_settings import CannotPush, find_scheme, listed_path, log
-from ..spark_partitions import FolderResiduals
 from .column_trust import SparkCompatibility
 from .index_evidence import make_index_view
 
@@ -106,6 +106,22 @@ _CHANGED = "it was changed while it was planned"
 
 
 @dataclass(frozen=True)
+class ListedFiles:
+    """The files of a scan.
+
+    Attributes
+    ----------
+    uris : the files as Spark lists them.
+    options : options of the reader.
+    states : returns size and modification time (ms) of each file, if Spark reports them.
+    """
+
+    uris: Sequence[str]
+    options: Mapping[str, str] = field(default_factory=dict)
+    states: Callable[[], list[tuple[int, int]]] | None = None
+
+
+@dataclass(frozen=True)
 class ScanPlanner:
     """Settings by which the files of a scan are evaluated.
 
@@ -150,39 +166,37 @@ class ScanPlanner:
     def scan(
         self,
         spark: SparkSession,
-        uris: Sequence[str],
+        listed: ListedFiles,
         node: Node,
         compatibility: SparkCompatibility,
-        *,
-        options: Mapping[str, str],
-        states: Callable[[], list[tuple[int, int]]] | None = None,
-        residuals: FolderResiduals | None = None,
+        partition_values: pa.Table | None = None,
     ) -> PlannedScan:
         """Plan file by file, in the given order.
 
         Parameters
         ----------
-        uris : the files as Spark lists them.
-        options : options of the reader.
-        states : returns size and modification time (ms) of each file, if Spark reports them.
-        residuals : see `scan_files`, by decoded paths.
+        partition_values : see `scan_files`.
 
         Raises
         ------
         CannotPush
             The files cannot be evaluated.
         """
+        uris = listed.uris
         if not uris:
             return PlannedScan(PruneReport(str(node)))
-        paths, filesystem, footers = self._find_evaluator(spark, uris, compatibility, options, states)
+        paths, filesystem, footers = self._find_evaluator(spark, listed, compatibility)
         index = None
-        if residuals is not None:
-            residuals = residuals.renamed(dict(zip(paths, map(listed_path, uris), strict=True)))
         if self.index is not None:
             uris_by_path = dict(zip(paths, uris, strict=True))
-            index = make_index_view(self.index, uris_by_path, node, compatibility, self.storage_options, states)
+            index = make_index_view(self.index, uris_by_path, node, compatibility, self.storage_options, listed.states)
         scan = scan_files(
-            paths, node, compatibility, filesystem=filesystem, residuals=residuals, footers=footers, index=index
+            paths,
+            node,
+            compatibility,
+            filesystem=filesystem,
+            partition_values=partition_values,
+            evidence=Evidence(footers, index),
         )
         report = scan.report
         for doubt in report.index_doubts:
@@ -198,14 +212,10 @@ class ScanPlanner:
         return scan
 
     def _find_evaluator(
-        self,
-        spark: SparkSession,
-        uris: Sequence[str],
-        compatibility: SparkCompatibility,
-        options: Mapping[str, str],
-        states: Callable[[], list[tuple[int, int]]] | None,
-    ) -> tuple[list[str], Any, Evaluator]:
+        self, spark: SparkSession, listed: ListedFiles, compatibility: SparkCompatibility
+    ) -> tuple[list[str], object | None, Evaluator]:
         """Return the paths of the files, their file system, and what evaluates their footers."""
+        uris, options, states = listed.uris, listed.options, listed.states
         if self._on_executors(uris):
             storage = executor_storage(find_scheme(uris[0]), self.storage_options)
             return list(map(listed_path, uris)), None, ExecutorEvaluator(spark, compatibility, storage)
@@ -293,9 +303,8 @@ def scan_files(
     compatibility: SparkCompatibility,
     *,
     filesystem: Any = None,
-    residuals: Residuals | None = None,
-    footers: Evaluator | None = None,
-    index: Evaluator | None = None,
+    partition_values: pa.Table | None = None,
+    evidence: Evidence = NO_EVIDENCE,
 ) -> PlannedScan:
     """Plan a scan of files; a file that cannot be read is selected, so that Spark reports the error.
 
@@ -305,18 +314,20 @@ def scan_files(
     node : the predicate, with the literals that Spark compares the columns with; None if all rows match.
     compatibility : decides which columns Spark reads as they are stored.
     filesystem : as for `parquet_bloom.prune`.
-    residuals : what partition values leave of the predicate for each file; None for the whole predicate.
-    footers, index : as for `plan_scan`.
+    partition_values : a row for each file, a column for each name in the predicate that is a partition column.
+    evidence : as for `plan_scan`.
     """
+    partitions = Partitions(())
+    if partition_values is not None:
+        partitions = Partitions.of_table(files, partition_values, "its folder")
     problems: dict[str, str] = {}
 
     def record(error: ParquetBloomError) -> None:
         problems[error.path or ""] = error.problem  # its path is redacted
 
     plan = plan_scan(
-        [Entry(file) for file in files],
+        SourceListing([Entry(file) for file in files], filesystem, partitions),
         node,
-        Partitions(()),
         ScanOptions(
             "UTC",  # literals without a time zone are compared with columns without one
             compatibility.rules.ignore_case,
@@ -325,11 +336,8 @@ def scan_files(
             trust=compatibility,
         ),
         PruneReport,
-        filesystem=filesystem,
-        cache=SHARED_CACHE,
-        residuals=residuals,
-        footers=footers,
-        index=index,
+        SHARED_CACHE,
+        evidence,
     )
     file_plans = {file_plan.path: file_plan for file_plan in plan.files}
     plan.files = [file_plans.get(file) or _make_unreadable_plan(file, problems) for file in files]

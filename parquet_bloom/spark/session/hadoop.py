@@ -23,7 +23,7 @@ from ...errors import StorageError, first_line
 from ...redaction import redacted, without_secrets
 from ...storage import object_location, resolve_filesystem
 from ...util.threads import in_order
-from .jvm import is_classic
+from .jvm import JavaObject, is_classic
 from .session_settings import CannotPush, find_scheme, listed_path
 
 # Every call from Python to the JVM goes over a socket, and no method of Hadoop opens a file, reads a part and closes it
@@ -155,10 +155,10 @@ def hadoop_filesystem(
     return PyFileSystem(HadoopFiles(_make_java_reader(spark, options or {}), states or {}, scheme in _HDFS))
 
 
-def _make_java_reader(spark: SparkSession, options: Mapping[str, Any]) -> Any:
+def _make_java_reader(spark: SparkSession, options: Mapping[str, Any]) -> JavaObject:
     """Make the object in the session's JVM that reads files for us."""
-    jvm: Any = spark._jvm
-    gateway: Any = spark._sc._gateway
+    jvm: JavaObject = spark._jvm
+    gateway: JavaObject = spark._sc._gateway
     texts = {name: str(value).lower() if isinstance(value, bool) else str(value) for name, value in options.items()}
     try:
         arguments = gateway.new_array(jvm.java.lang.Object, 1)
@@ -187,7 +187,7 @@ class HadoopFiles(FileSystemHandler):  # type: ignore[misc]
 
     own_positions = True  # several open files of one path may be read concurrently
 
-    def __init__(self, java: Any, states: Mapping[str, tuple[int, int]], is_hdfs: bool = False):
+    def __init__(self, java: JavaObject, states: Mapping[str, tuple[int, int]], is_hdfs: bool = False):
         self._java = java
         self._is_hdfs = is_hdfs
         self._states = dict(states)
@@ -378,7 +378,7 @@ def _find_reason(error: Exception) -> tuple[str, int | None]:
     if not isinstance(error, Py4JJavaError):
         return first_line(error), None
     try:
-        cause: Any = error.java_exception
+        cause: JavaObject = error.java_exception
         name = cause.getClass().getSimpleName()
         while name in _WRAPPERS and cause.getCause() is not None:
             cause = cause.getCause()

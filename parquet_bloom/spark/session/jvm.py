@@ -10,7 +10,10 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 from weakref import WeakKeyDictionary
 
-from py4j.java_gateway import JavaClass  # type: ignore[import-untyped]
+from py4j.java_gateway import JavaClass, JavaGateway  # type: ignore[import-untyped]
+from py4j.java_gateway import JavaObject as JavaObject
+from py4j.protocol import Py4JError  # type: ignore[import-untyped]
+from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 DATASOURCES = "org.apache.spark.sql.execution.datasources"
@@ -21,10 +24,13 @@ _DEFAULT = "copy$default$"
 _INIT = "$lessinit$greater$default$"
 _NUMBERS: dict[str, list[int]] = {}
 _NUM_FIELDS: dict[str, int] = {}
-_LISTINGS: WeakKeyDictionary[Any, dict[Any, Any]] = WeakKeyDictionary()
-_FUNCTIONS: WeakKeyDictionary[Any, dict[tuple[str, str], Any]] = WeakKeyDictionary()  # by gateway
-_CLASSES: WeakKeyDictionary[Any, dict[str, Any]] = WeakKeyDictionary()  # by gateway
+_LISTINGS: WeakKeyDictionary[JavaGateway, dict[tuple[int, int], Any]] = WeakKeyDictionary()
+_FUNCTIONS: WeakKeyDictionary[JavaGateway, dict[tuple[str, str], JavaObject]] = WeakKeyDictionary()
+_CLASSES: WeakKeyDictionary[JavaGateway, dict[str, JavaClass]] = WeakKeyDictionary()
 _IDENTITY = "", "identity"
+
+JVM_ERRORS = (Py4JError, PySparkException)
+"""What calls into the JVM raise: pyspark converts some exceptions of the JVM to its own."""
 
 
 def is_classic(spark: SparkSession) -> bool:
@@ -48,14 +54,14 @@ class Jvm:
 
     def __init__(self, spark: SparkSession):
         self.spark = spark
-        self.session: Any = spark._jsparkSession
-        self.packages: Any = spark._jvm
-        self._gateway: Any = spark.sparkContext._gateway
+        self.session: JavaObject = spark._jsparkSession
+        self.packages: JavaObject = spark._jvm
+        self._gateway: JavaGateway = spark.sparkContext._gateway
         self._functions = _FUNCTIONS.setdefault(self._gateway, {})
         self._classes = _CLASSES.setdefault(self._gateway, {})
-        self.listings: dict[Any, Any] = _LISTINGS.setdefault(self._gateway, {})
+        self.listings: dict[tuple[int, int], Any] = _LISTINGS.setdefault(self._gateway, {})
 
-    def package(self, name: str) -> Any:
+    def package(self, name: str) -> JavaObject:
         """Return a class or package by its full name."""
         if name in self._classes:  # py4j does not remember it
             return self._classes[name]
@@ -64,24 +70,24 @@ class Jvm:
             self._classes[name] = item
         return item
 
-    def classes(self, name: str) -> Any:
+    def classes(self, name: str) -> JavaObject:
         """Load a class by Spark's own class loader."""
         return self.session.getClass().getClassLoader().loadClass(name)
 
     @property
-    def nil(self) -> Any:
+    def nil(self) -> JavaObject:
         """Scala's empty list."""
         return getattr(self.package("scala.collection.immutable.Nil$"), "MODULE$")
 
-    def none(self) -> Any:
+    def none(self) -> JavaObject:
         """Return Scala's None."""
         return self.package("scala.Option").empty()
 
-    def some(self, value: Any) -> Any:
+    def some(self, value: JavaObject) -> JavaObject:
         """Return Scala's Some of a value."""
         return self.package("scala.Option").apply(value)
 
-    def seq(self, items: Iterable[Any]) -> Any:
+    def seq(self, items: Iterable[JavaObject]) -> JavaObject:
         """Make a Scala Seq of Java objects."""
         java_list = self.package("java.util.ArrayList")()
         for item in items:
@@ -91,14 +97,14 @@ class Jvm:
         self._classes[f"{converters}.asScala"] = as_scala
         return as_scala(java_list).toSeq()
 
-    def array(self, class_name: str, items: list[Any]) -> Any:
+    def array(self, class_name: str, items: list[JavaObject]) -> JavaObject:
         """Make a Java array of objects of a class."""
         array = self._gateway.new_array(self.package(class_name), len(items))
         for i, item in enumerate(items):
             array[i] = item
         return array
 
-    def method(self, class_name: str, name: str) -> Any:
+    def method(self, class_name: str, name: str) -> JavaObject:
         """Return a Java method without parameters as a Scala function, for `map` and `flatMap`."""
         key = class_name, name
         if key not in self._functions:
@@ -111,11 +117,11 @@ class Jvm:
             self._functions[key] = self._make_function(handle)
         return self._functions[key]
 
-    def _make_function(self, handle: Any) -> Any:
+    def _make_function(self, handle: JavaObject) -> JavaObject:
         proxies = self.packages.java.lang.invoke.MethodHandleProxies
         return proxies.asInterfaceInstance(self.classes("scala.Function1"), handle)
 
-    def list_nodes(self, plan: Any) -> tuple[Any, list[str]]:
+    def list_nodes(self, plan: JavaObject) -> tuple[JavaObject, list[str]]:
         """Return the nodes of a plan as a Scala Seq, from the root down, and the names of their classes.
 
         That takes few calls however large the plan is. Plans of subqueries in expressions are left out.
@@ -129,45 +135,35 @@ class Jvm:
         classes = nodes.map(self.method("java.lang.Object", "getClass"))
         return nodes, self.texts(classes.map(self.method("java.lang.Class", "getSimpleName")))
 
-    def find_nodes(self, plan: Any, kind: str) -> list[Any]:
+    def find_nodes(self, plan: JavaObject, kind: str) -> list[JavaObject]:
         """Return the nodes of a plan that are of a class, from the root down."""
         nodes, kinds = self.list_nodes(plan)
         return [nodes.apply(i) for i, name in enumerate(kinds) if name == kind]
 
-    def mapping(self, items: Any) -> dict[str, str]:
+    def mapping(self, items: JavaObject) -> dict[str, str]:
         """Convert a Scala Map of texts to a dict."""
-        try:
-            names, values = self.texts(items.keys().toSeq()), self.texts(items.values().toSeq())
-        except ValueError:
-            return dict(self.package("scala.jdk.javaapi.CollectionConverters").asJava(items))
-        return dict(zip(names, values, strict=True))
+        return dict(zip(self.texts(items.keys().toSeq()), self.texts(items.values().toSeq()), strict=True))
 
-    def texts(self, items: Any) -> list[str]:
-        """Return the elements of a Scala collection as texts, in its order.
-
-        Raises
-        ------
-        ValueError
-            A text has a NUL in it.
-        """
+    def texts(self, items: JavaObject) -> list[str]:
+        """Return the elements of a Scala collection as texts, in its order."""
         count = items.size()
-        texts = items.mkString(_SEPARATOR).split(_SEPARATOR) if count else []
-        if len(texts) != count:
-            raise ValueError("a text has a NUL in it")
-        return texts
+        texts: list[str] = items.mkString(_SEPARATOR).split(_SEPARATOR) if count else []
+        if len(texts) == count:
+            return texts
+        return [item if isinstance(item, str) else item.toString() for item in iter_elements(items.toSeq())]
 
 
-def iter_elements(seq: Any) -> Iterator[Any]:
+def iter_elements(seq: JavaObject) -> Iterator[JavaObject]:
     """Iterate over the elements of a short Scala Seq, with one call for each."""
     return (seq.apply(i) for i in range(seq.size()))
 
 
-def class_name(item: Any) -> str:
+def class_name(item: JavaObject) -> str:
     """Return the name of a Java object's class, without its package."""
     return item.getClass().getSimpleName()
 
 
-def copy_with(item: Any, *first: Any) -> Any:
+def copy_with(item: JavaObject, *first: JavaObject) -> JavaObject:
     """Copy an instance of a Scala case class with its first fields replaced."""
     name = item.getClass().getName()
     if name not in _NUM_FIELDS:  # depends on the version of Spark, and is slow to find out
@@ -176,7 +172,7 @@ def copy_with(item: Any, *first: Any) -> Any:
     return item.copy(*first, *(getattr(item, f"{_DEFAULT}{i}")() for i in rest))
 
 
-def find_defaults(jvm: Jvm, name: str) -> dict[int, Any]:
+def find_defaults(jvm: Jvm, name: str) -> dict[int, JavaObject]:
     """Return the methods that give the defaults of a Scala constructor's parameters, by number of the parameter."""
     companion = jvm.package(name)
     if name not in _NUMBERS:  # depend on the version of Spark, and are slow to find out

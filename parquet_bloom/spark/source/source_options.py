@@ -10,30 +10,13 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from pyspark.sql import SparkSession
-from pyspark.sql.types import ArrayType, StructType, TimestampNTZType
+from pyspark.sql.types import StructType
 
 from ...errors import ParquetBloomError, PredicateError, UnknownColumnError
 from ...predicate import parse, tree
-from ...predicate.tree import (
-    And,
-    CallIn,
-    CallNotIn,
-    Compare,
-    Connective,
-    Contains,
-    Equal,
-    In,
-    IsNotNull,
-    IsNull,
-    Leaf,
-    Node,
-    NotContains,
-    NotEqual,
-    NotIn,
-)
+from ...predicate.tree import And, Node
 from ...storage import resolve_filesystem
-from ..condition.literals import Values, Zone, convert_values, is_ordered_alike
-from ..condition.spark_comparison import read_call
+from ..condition.literals import Coercion, Values, Zone
 from ..plan.column_trust import Rules
 from ..session.session_settings import CannotPush, SparkField, find_field, setting
 from ..spark_partitions import find_zone
@@ -90,40 +73,7 @@ def _make_conjunct(node: Node, schema: StructType, zone: _NamedZone, ignore_case
         if field is None:
             raise UnknownColumnError("no such column", column=name)
         fields[name] = field
-
-    def leaf(item: Leaf) -> Node:
-        try:
-            return _make_exact(item, fields[item.column], zone)
-        except CannotPush as doubt:
-            raise CannotPush(f"'{item.column}': {doubt}") from None
-
-    def join(item: Connective, nodes: list[Node]) -> Node:
-        return type(item)(tuple(nodes))
-
-    return Conjunct(tree.fold(node, leaf, join), fields)
-
-
-def _make_exact(item: Leaf, field: SparkField, zone: _NamedZone) -> Node:
-    """Return an equivalent condition on stored values, or IS NOT NULL if Spark may treat other values as equal."""
-    if isinstance(item, NotContains | IsNull | IsNotNull) or (isinstance(item, NotIn) and not item.values):
-        return item
-    if isinstance(item, NotEqual | NotIn | CallNotIn):
-        return IsNotNull(item.column)
-    if isinstance(item, CallIn):
-        return read_call(item, field.type)
-    if not isinstance(item, Compare | Equal | In | Contains):  # a new kind of leaf must not be taken for an equality
-        raise CannotPush(f"{item} is not supported")
-    data_type = field.type
-    if isinstance(item, Contains) and isinstance(data_type, ArrayType):
-        data_type = data_type.elementType
-    stamp = "TIMESTAMP_NTZ" if isinstance(data_type, TimestampNTZType) else "TIMESTAMP_LTZ"
-    values = convert_values(item.literals, data_type, zone, stamp=stamp, is_list=isinstance(item, In))
-    if isinstance(item, Compare):
-        is_exact = len(values) == 1 and is_ordered_alike(values, data_type)
-        return Compare(item.column, item.operator, values[0]) if is_exact else IsNotNull(item.column)
-    if isinstance(item, Contains):
-        return tree.any_of([Contains(item.column, value) for value in values])
-    return In(item.column, tuple(values))
+    return Conjunct(Coercion(zone).apply(node, fields), fields)
 
 
 class _NamedZone(Zone):
@@ -242,12 +192,13 @@ class Options:
             return None
         if not text.startswith("["):
             return [name.strip() for name in text.split(",")]
+        problem = ParquetBloomError(f"option 'columns' is not a list of names: {text}")
         try:
-            names = json.loads(text)
+            names: list[str] = json.loads(text)
         except ValueError:
-            names = [None]
+            raise problem from None
         if not names or not all(isinstance(name, str) for name in names):
-            raise ParquetBloomError(f"option 'columns' is not a list of names: {text}")
+            raise problem
         return names
 
     @property

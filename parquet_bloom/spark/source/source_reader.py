@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Hashable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from itertools import groupby
 from typing import Any
 
 import pyarrow as pa
@@ -20,15 +21,42 @@ from ...predicate import tree
 from ...predicate.pruning import PruningPredicate
 from ...scan.decode.parquet_data import ParquetData
 from ...scan.decode.row_group_decoder import RowGroupDecoder
-from ...scan.model.file_schemas import arrow_metadata, reading
+from ...scan.model.file_schemas import arrow_metadata, arrow_schema, reading
 from ...scan.model.row_selection import RowSelection
-from ..exact_row_groups import FileState, find_reading_problem, read_file_state
+from ...storage import FileIdentity, RemoteIdentity, Source
+from ..jobs.file_tasks import TaskLimits, pack
 from ..plan.column_trust import Rules, find_column_problem
-from ..session.session_settings import CHAR, fold_case
-from ..spark_arrow import arrow_field, conform
+from ..session.session_settings import CHAR, fold_case, iter_types
+from ..spark_arrow import arrow_field, conform, find_problem
 from .source_options import Conjunct
 
+CHANGED = "it was changed since the DataFrame was made: make it again"
+
 _BATCH_ROWS = 1 << 14
+
+FileState = tuple[int, int | bytes | None]
+"""Size and version of a file; see `read_file_state`."""
+
+
+def read_file_state(source: Source) -> FileState:
+    """Return a value that changes with a file and is the same on every host: its size, and an ETag or a time."""
+    return source.size, find_version(source.identity)
+
+
+def find_version(identity: Hashable) -> int | bytes | None:
+    """Return the part of a file's identity that is the same on every host: an ETag or a time."""
+    if isinstance(identity, RemoteIdentity):
+        return identity.etag or identity.modified_ns
+    return identity.modified_ns if isinstance(identity, FileIdentity) else None
+
+
+def find_reading_problem(file: BloomFile, fields: Sequence[StructField], rules: Rules) -> str | None:
+    """Return why pyarrow does not read columns of a file as Spark does, or None if it does."""
+    has_times = any(kind.typeName() in ("date", "timestamp") for f in fields for kind in iter_types(f.dataType))
+    problem = rules.legacy_calendar(file) if has_times else None
+    if rules.shifts_int96 and not (file.footer.created_by or "").startswith("parquet-mr"):
+        problem = "its INT96 timestamps are shifted to the session's zone"
+    return problem or find_problem(fields, arrow_schema(file), rules.ignore_case)
 
 
 @dataclass(frozen=True)
@@ -47,6 +75,25 @@ class FilePartition:
     row_groups: tuple[int, ...]
     state: FileState
     partition_values: tuple[Any, ...]
+
+
+def pack_row_groups(
+    partitions: Sequence[FilePartition], sizes: Sequence[int], limits: TaskLimits
+) -> list[tuple[FilePartition, ...]]:
+    """Return what each task reads, with the row groups of one file together.
+
+    Parameters
+    ----------
+    partitions, sizes : row groups, file by file, and the bytes of each.
+    """
+    tasks = []
+    for task in pack(partitions, sizes, limits):
+        files = [[*members] for _, members in groupby(task, key=lambda partition: partition.path)]
+        row_groups = [tuple(number for member in members for number in member.row_groups) for members in files]
+        tasks.append(
+            tuple(replace(members[0], row_groups=found) for members, found in zip(files, row_groups, strict=True))
+        )
+    return tasks
 
 
 @dataclass(frozen=True)
@@ -81,7 +128,7 @@ class FilePartitionReader:
         stored = [field for field in self.fields if field.name not in self.partition_names]
         with open(partition.path, self.filesystem, cache=SHARED_CACHE) as file:
             if read_file_state(file.source) != partition.state:
-                raise ConcurrentChangeError("it was changed since the query was planned; load it again", path=file.path)
+                raise ConcurrentChangeError(CHANGED, path=file.path)
             with reading(file):
                 problem = find_reading_problem(file, list(map(_as_stored, stored)), self.rules)
             if problem:

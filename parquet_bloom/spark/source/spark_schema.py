@@ -12,7 +12,6 @@ from pyspark.sql.types import (
     ArrayType,
     BinaryType,
     BooleanType,
-    ByteType,
     DataType,
     DateType,
     DecimalType,
@@ -35,9 +34,10 @@ from ...file.file_columns import type_of
 from ...hashing.column_type import ColumnType, Kind
 from ...metadata.footer import SchemaLeaf
 from ...scan.model.file_schemas import arrow_schema, reading
+from ..spark_arrow import INTEGER_BITS, spark_type
 
 _SCHEMA_KEY = b"org.apache.spark.sql.parquet.row.metadata"
-_SIGNED: dict[int, type[DataType]] = {8: ByteType, 16: ShortType, 32: IntegerType, 64: LongType}
+_SIGNED = {bits: kind for kind, bits in INTEGER_BITS.items()}
 _UNSIGNED: dict[int, DataType] = {8: ShortType(), 16: IntegerType(), 32: LongType(), 64: DecimalType(20, 0)}
 _MAX_PRECISION = 38
 
@@ -73,7 +73,9 @@ def infer_schema(file: BloomFile, inference: Inference) -> StructType:
             raise UnreadableColumnError(problem, path=file.path) from error
     with reading(file):
         leaves = iter(file.leaves)
-        return StructType([_infer_field(field, leaves, inference) for field in arrow_schema(file)])
+        return StructType(
+            [StructField(field.name, _infer_type(field.type, leaves, inference)) for field in arrow_schema(file)]
+        )
 
 
 def infer_columns(file: BloomFile, schema: pa.Schema, names: Sequence[str]) -> Iterator[tuple[str, DataType | None]]:
@@ -105,25 +107,18 @@ def make_nullable(data_type: Any) -> Any:
     return data_type
 
 
-def _infer_field(field: pa.Field, leaves: Iterator[SchemaLeaf], inference: Inference) -> StructField:
-    return StructField(field.name, _infer_type(field.type, leaves, inference), True)
-
-
 def _infer_type(arrow: pa.DataType, leaves: Iterator[SchemaLeaf], inference: Inference) -> DataType:
     """Return the type of a column; its leaves are taken from the iterator, in schema order."""
-    types = pa.types
-    if types.is_struct(arrow):
-        return StructType([_infer_field(field, leaves, inference) for field in arrow])
-    if types.is_map(arrow):
-        return MapType(
-            _infer_type(arrow.key_type, leaves, inference), _infer_type(arrow.item_type, leaves, inference), True
-        )
-    if any(is_list(arrow) for is_list in (types.is_list, types.is_large_list, types.is_fixed_size_list)):
-        return ArrayType(_infer_type(arrow.value_type, leaves, inference), True)
-    leaf = next(leaves)
-    data_type = _infer_leaf_type(type_of(leaf), inference)
-    if data_type is None:
-        raise UnreadableColumnError(f"Spark has no type for {type_of(leaf)}", column=leaf.name)
+
+    def infer_leaf(_: pa.DataType) -> DataType:
+        leaf = next(leaves)
+        data_type = _infer_leaf_type(type_of(leaf), inference)
+        if data_type is None:
+            raise UnreadableColumnError(f"Spark has no type for {type_of(leaf)}", column=leaf.name)
+        return data_type
+
+    data_type = spark_type(arrow, infer_leaf)
+    assert data_type is not None
     return data_type
 
 

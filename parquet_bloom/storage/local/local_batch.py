@@ -9,7 +9,7 @@ import threading
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
 from itertools import pairwise
-from typing import Any, NamedTuple, NoReturn
+from typing import NamedTuple, NoReturn
 
 import numpy as np
 import pyarrow as pa
@@ -63,7 +63,7 @@ class LocalFileBatch:
         self,
         paths: Sequence[str | None],
         identities: Sequence[FileIdentity],
-        in_memory: Mapping[int, Sequence[tuple[int, Any]]] | None = None,
+        in_memory: Mapping[int, Sequence[tuple[int, object]]] | None = None,
     ):
         self._paths: list[bytes | None] = []
         for path in paths:
@@ -231,12 +231,23 @@ class ClosedSource(Source):
         """Do nothing: the file is not open."""
 
 
+def try_stat(path: str) -> os.stat_result | OSError:
+    """Return the status of a path, or the error; of a name that no file can have, such as one with a NUL, too."""
+    if "\0" in path:
+        return OSError(errno.EINVAL, os.strerror(errno.EINVAL), path)
+    try:
+        return os.stat(path)
+    except OSError as error:
+        return error
+    except UnicodeEncodeError:
+        return OSError(errno.EILSEQ, os.strerror(errno.EILSEQ), path)
+
+
 def stat_files(paths: Sequence[str]) -> Iterator[ClosedSource | None]:
     """Yield the regular file at each path, or None; nothing is read."""
     for path in paths:
-        try:
-            status = os.stat(path)
-        except (OSError, ValueError):
+        status = try_stat(path)
+        if isinstance(status, OSError) or not stat.S_ISREG(status.st_mode):
             yield None
         else:
-            yield ClosedSource(path, FileIdentity.from_stat(status)) if stat.S_ISREG(status.st_mode) else None
+            yield ClosedSource(path, FileIdentity.from_stat(status))

@@ -9,7 +9,6 @@ import secrets
 import stat
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
-from typing import Any
 
 from ...errors import ConcurrentChangeError, StorageError
 from ..new_file import Rewrite
@@ -54,19 +53,10 @@ def displaced_from(name: str) -> str | None:
     return match[1] if match and match[2] else None
 
 
-def create(path: str, mode: int) -> tuple[int, str]:
-    """Create an empty temporary file beside `path`; return its descriptor and path.
-
-    It stays locked while the descriptor is open, so that `leftovers` can tell whether its writer is alive.
-    """
-    descriptor, name = _create_file(path, mode)
-    _lock(descriptor)
-    return descriptor, name
-
-
 def create_locked(path: str, mode: int) -> tuple[int, int, str]:
-    """Create a temporary file with a second, read-only descriptor that holds the lock after the first one is closed.
+    """Create an empty temporary file beside `path`, locked so that `leftovers` can tell whether its writer is alive.
 
+    A second, read-only descriptor holds the lock after the first one is closed.
     The second descriptor is -1 where read-only files cannot be locked; the first one then holds the lock.
     """
     descriptor, name = _create_file(path, mode)
@@ -117,7 +107,7 @@ def keep_attributes(old: int | str, descriptor: int, name: str) -> None:
         If its mode, access control list or `user` attributes cannot be copied, or it is not a regular file. Other
         attributes, such as security labels, are copied if this user may.
     """
-    follow: dict[str, Any] = {} if isinstance(old, int) else {"follow_symlinks": False}
+    follow: dict[str, bool] = {} if isinstance(old, int) else {"follow_symlinks": False}
     status, current = os.stat(old, **follow), os.fstat(descriptor)
     if not stat.S_ISREG(status.st_mode):
         raise OSError(errno.EINVAL, "it is not a regular file any more")
@@ -138,7 +128,7 @@ def keep_attributes(old: int | str, descriptor: int, name: str) -> None:
         os.fchmod(descriptor, mode)
 
 
-def _keep_extended(old: int | str, descriptor: int, follow: Mapping[str, Any]) -> None:
+def _keep_extended(old: int | str, descriptor: int, follow: Mapping[str, bool]) -> None:
     try:
         names = os.listxattr(old, **follow) if hasattr(os, "listxattr") else []
         current = os.listxattr(descriptor) if hasattr(os, "listxattr") else []

@@ -7,16 +7,18 @@ import os
 import stat
 from collections.abc import Iterator
 from contextlib import suppress
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
 from ...errors import ConcurrentChangeError, StorageError, TruncatedFileError
-from ..source import SeekableFile, Source
+from ..source import MappedFile, SeekableFile, Source
 from . import scatter, system_calls
-from .mapped import MappedFile
+
+if TYPE_CHECKING:
+    from _typeshed import WriteableBuffer
 
 
 class FileIdentity(NamedTuple):
@@ -201,7 +203,7 @@ class _LocalReader(SeekableFile):
         self._descriptor = os.dup(source.fileno())
         super().__init__(source.size)
 
-    def readinto(self, buffer: Any) -> int:
+    def readinto(self, buffer: WriteableBuffer) -> int:
         count = os.preadv(self._descriptor, [buffer], self._position)
         self._position += count
         return count

@@ -21,7 +21,7 @@ except ImportError:  # Windows
 
 
 @cache
-def load_function(name: str, *argument_types: Any) -> Callable[..., Any] | None:
+def load_function(name: str, *argument_types: object) -> Callable[..., Any] | None:
     """Return a C function that returns an int and sets errno, or None; looked up once, and only on Linux."""
     if not sys.platform.startswith("linux"):
         return None

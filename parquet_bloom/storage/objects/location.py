@@ -10,17 +10,14 @@ from collections import OrderedDict
 from collections.abc import Hashable, Iterable, Mapping
 from dataclasses import dataclass
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 from urllib.parse import quote, unquote
 
 from ...errors import StorageError
 from ...redaction import redacted, remember, remember_environment, remember_filesystem, remember_url
-from .request_limits import RequestLimits, seconds
+from .request_limits import seconds
+from .store_client import StoreClient
 from .store_errors import first_line, is_panic
-
-if TYPE_CHECKING:
-    from .store_client import StoreClient
-
 
 _CLIENT_OPTIONS = frozenset(
     (
@@ -100,25 +97,21 @@ def make_store_handle(url: str, options: Mapping[str, Any], path: str) -> StoreH
     if provider is not None:
         arguments["credential_provider"] = provider
 
-    def make_store(retries: Any) -> Any:
-        if is_http:
-            return HTTPStore(url, retry_config=retries, **arguments)
-        open_url: Any = from_url  # its overloads are one for each kind of store
-        return open_url(url, config=config, retry_config=retries, **arguments)
-
     try:
-        store, single_try_store = (make_store(retries) for retries in (retry, {**retry, "max_retries": 0}))
+        if is_http:
+            store: Any = HTTPStore(url, retry_config=retry, **arguments)
+        else:
+            open_url: Any = from_url  # its overloads are one for each kind of store
+            store = open_url(url, config=config, retry_config=retry, **arguments)
     except Exception as error:
         raise StorageError(f"cannot create its store: {first_line(error)}", path=path, errno=errno.EINVAL) from error
     except BaseException as error:
         if not is_panic(error):
             raise
         raise StorageError(f"cannot create its store: {first_line(error)}", path=path, errno=errno.EINVAL) from error
-    from .store_client import StoreClient
-
     kind = type(store).__name__.removesuffix("Store")
     label = " at ".join(filter(None, (without_password(url), _describe_endpoint(kind, config))))
-    return StoreHandle(store, label, kind, StoreClient(single_try_store, RequestLimits.from_store(store)))
+    return StoreHandle(store, label, kind, StoreClient(store))
 
 
 def _check_endpoint(config: Mapping[str, Any], path: str) -> None:
@@ -363,10 +356,8 @@ def _make_location(handle: StoreHandle, root: str, key: str, name: str) -> Objec
 
 
 def _wrap_caller_store(store: Any) -> StoreHandle:
-    from .store_client import StoreClient
-
     kind = type(store).__name__.removesuffix("Store")
-    return StoreHandle(store, _make_label(store), kind, StoreClient(store, RequestLimits.from_caller_store(store)))
+    return StoreHandle(store, _make_label(store), kind, StoreClient(store))
 
 
 _STORES: OrderedDict[Hashable, StoreHandle] = OrderedDict()

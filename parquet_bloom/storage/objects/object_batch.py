@@ -8,11 +8,10 @@ from ...errors import ParquetBloomError
 from ..filesystem_source import RemoteIdentity
 from ..listing import Entry
 from ..local.local_batch import ClosedSource
-from . import store_client
 from .location import ListedObject
 from .object_source import ObjectSource, make_identity
-from .store_client import run_together
-from .store_errors import is_transient, translate_errors
+from .store_client import wait_for_all
+from .store_errors import is_unanswered, translate_errors
 
 
 class ClosedObject(ClosedSource):
@@ -76,19 +75,18 @@ def read_tails(objects: Sequence[ClosedObject], fail_fast: bool) -> dict[int, Pa
     """
     failures: dict[int, ParquetBloomError] = {}
 
-    async def read(position: int, closed: ClosedObject) -> None:
+    def read(position: int, closed: ClosedObject) -> None:
         source = ObjectSource(closed.known.location, closed.known)
         try:
             with translate_errors("cannot open", closed.name):
-                closed.take_end(await source.fetch_tail())
+                closed.take_end(source.fetch_tail())
         except ParquetBloomError as error:
-            if fail_fast and error.__cause__ is not None and is_transient(error.__cause__):
+            if fail_fast and error.__cause__ is not None and is_unanswered(error.__cause__):
                 raise
             failures[position] = error
         finally:
             closed.requests, closed.bytes_read = source.requests, source.bytes_read
 
     unread = [(position, closed) for position, closed in enumerate(objects) if not closed.end and closed.size]
-    if unread:
-        store_client.run(run_together([read(position, closed) for position, closed in unread]))
+    wait_for_all([closed.known.location.client.submit(read, position, closed) for position, closed in unread])
     return failures

@@ -9,16 +9,22 @@ import threading
 import time
 import uuid
 from collections.abc import Iterator
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ...errors import ConcurrentChangeError, ParquetBloomError, StorageError
 from ...util import threads
+from ...util.lazy import late_module
 from ..local import copy_front
 from ..new_file import Rewrite
 from ..source import Source
 from .location import ObjectLocation
 from .object_state import RUN
 from .store_errors import is_missing, require_own_process, translate_errors
+
+if TYPE_CHECKING:
+    import obstore
+else:
+    obstore = late_module("obstore")
 
 NEW_BYTES = 1 << 30
 """Largest size of such an object: not every store supports a condition at the end of a multipart upload."""
@@ -58,8 +64,6 @@ def put_new(location: ObjectLocation, data: bytearray) -> None:
 
 
 def _put_if_none(location: ObjectLocation, data: bytearray, run: str) -> None:
-    import obstore
-
     attributes: dict[str, Any] | None = None if location.kind == "Local" else {_run_key(location): run}
     with translate_errors("cannot create the object", location.name):
         try:
@@ -182,8 +186,6 @@ class _Upload:
         self._thread.start()
 
     def _run(self) -> None:
-        import obstore
-
         try:
             obstore.put(
                 self._location.store,

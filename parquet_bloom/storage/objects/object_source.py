@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
@@ -10,17 +12,20 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from ...util.lazy import late_module
 from .. import byte_ranges
 from ..byte_ranges import Extents
 from ..filesystem_source import RemoteIdentity
 from ..source import REMEMBERED_BYTES, SeekableFile, Source
-from . import store_client
 from .location import ListedObject, ObjectLocation
-from .store_client import run_together
+from .store_client import wait_for_all
 from .store_errors import make_changed_error, parse_status, translate_errors
 
 if TYPE_CHECKING:
+    import obstore
     from obstore import GetOptions
+else:
+    obstore = late_module("obstore")
 
 TAIL_BYTES = 64 * 1024
 """Number of last bytes that opening an object fetches; most footers fit."""
@@ -102,10 +107,10 @@ class ObjectSource(Source):
             raise self._truncated_error(self.size - length, length, len(tail))
         self._set_tail(tail)
 
-    async def fetch_tail(self) -> bytes:
-        """Fetch the last bytes of an object that was opened from a listing; runs in the event loop."""
+    def fetch_tail(self) -> bytes:
+        """Fetch the last bytes of an object that was opened from a listing, in a thread of its client."""
         length = min(self.size, TAIL_BYTES)
-        return await self._fetch(self.size - length, length) if length else b""
+        return self._fetch(self.size - length, length) if length else b""
 
     def _set_metadata(self, meta: dict[str, Any]) -> None:
         self.size, self.e_tag = meta["size"], meta["e_tag"]
@@ -113,8 +118,6 @@ class ObjectSource(Source):
 
     def _suffix(self) -> tuple[dict[str, Any], int, bytes] | None:
         """Fetch the last bytes: return description, offset and bytes, or None if the store has no such request."""
-        import obstore
-
         with translate_errors("cannot open", self.name):
             try:
                 answer = self.client.get(self.key, {"range": {"suffix": TAIL_BYTES}})
@@ -125,13 +128,13 @@ class ObjectSource(Source):
                     self._count(1, 0)
                     return None
                 raise
-        self._count(answer.tries, len(answer.data))
+        self._count(1, len(answer.data))
         return answer.meta, answer.start, answer.data
 
     def _head(self) -> dict[str, Any]:
         with translate_errors("cannot open", self.name):
             answer = self.client.get(self.key, {"head": True})
-        self._count(answer.tries, 0)
+        self._count(1, 0)
         return answer.meta
 
     def _set_tail(self, tail: bytes) -> None:
@@ -142,27 +145,44 @@ class ObjectSource(Source):
     def _get(self, offset: int, length: int) -> bytes:
         """Read a range with one request, which is counted; raise an error if it is incomplete."""
         with translate_errors(f"cannot read at offset {offset}", self.name, opened=True):
-            return store_client.run(self._fetch(offset, length)) if length else b""
+            return self.client.run(self._fetch, offset, length) if length else b""
 
-    async def _fetch(self, offset: int, length: int) -> bytes:
-        """Read a range like `_get`; runs in the event loop."""
+    def _fetch(self, offset: int, length: int) -> bytes:
+        """Read a range like `_get`, in a thread of the client."""
         options: GetOptions = {"range": (offset, offset + length)}
         if self._pin is not None:
             options["if_match"] = self._pin
-        answer = await self.client.fetch(self.key, options)
-        self._count(answer.tries, len(answer.data))
+        answer = self.client.fetch(self.key, options)
+        self._count(1, len(answer.data))
         self._compare(answer.meta)
         if len(answer.data) != length:
             raise self._truncated_error(offset, length, len(answer.data))
         return answer.data
 
-    async def _fetch_long(self, offset: int, length: int) -> bytes:
-        """Read a range, if it is long by concurrent requests, so that each ends within its time limit."""
-        if length <= 2 * byte_ranges.SPAN_BYTES:
-            return await self._fetch(offset, length)
-        starts = range(offset, offset + length, byte_ranges.SPAN_BYTES)
-        pieces = [self._fetch(start, min(byte_ranges.SPAN_BYTES, offset + length - start)) for start in starts]
-        return b"".join(await run_together(pieces))
+    def _fetch_all(self, spans: Sequence[byte_ranges.Span], take: Callable[[byte_ranges.Span, bytes], None]) -> None:
+        """Read ranges by concurrent requests, several for a long one, so that each ends within its time limit.
+
+        Parameters
+        ----------
+        take : called with each range and its bytes, in any thread.
+        """
+        long: list[tuple[byte_ranges.Span, list[Future[bytes]]]] = []
+        futures: list[Future[Any]] = []
+        for span in spans:
+            if span.length <= 2 * byte_ranges.SPAN_BYTES:
+                futures.append(self.client.submit(self._fetch_into, span, take))
+                continue
+            starts = range(span.offset, span.offset + span.length, byte_ranges.SPAN_BYTES)
+            lengths = (min(byte_ranges.SPAN_BYTES, span.offset + span.length - start) for start in starts)
+            pieces = [self.client.submit(self._fetch, *piece) for piece in zip(starts, lengths, strict=True)]
+            long.append((span, pieces))
+            futures += pieces
+        wait_for_all(futures)
+        for span, pieces in long:
+            take(span, b"".join(piece.result() for piece in pieces))
+
+    def _fetch_into(self, span: byte_ranges.Span, take: Callable[[byte_ranges.Span, bytes], None]) -> None:
+        take(span, self._fetch(span.offset, span.length))
 
     def _compare(self, meta: Any) -> None:
         """Raise ConcurrentChangeError if a response is of another version."""
@@ -173,8 +193,15 @@ class ObjectSource(Source):
             raise make_changed_error(self.name)
 
     def _read(self, offset: int, length: int) -> bytes:
-        with translate_errors(f"cannot read at offset {offset}", self.name, opened=True):
-            data = store_client.run(self._fetch_long(offset, length)) if length else b""
+        data = b""
+
+        def take(span: byte_ranges.Span, read: bytes) -> None:
+            nonlocal data
+            data = read
+
+        if length:
+            with translate_errors(f"cannot read at offset {offset}", self.name, opened=True):
+                self._fetch_all([byte_ranges.Span(offset, length, np.empty(0, np.intp))], take)
         if offset + length == self.size and length <= TAIL_BYTES:
             self.tail = data
         return data
@@ -183,14 +210,13 @@ class ObjectSource(Source):
         spans = byte_ranges.coalesce(offsets, lengths, self.gap_bytes)
         positions = np.cumsum(lengths) - lengths
 
-        async def take(span: byte_ranges.Span) -> None:
-            data = await self._fetch_long(span.offset, span.length)
+        def take(span: byte_ranges.Span, data: bytes) -> None:
             byte_ranges.scatter(span, data, offsets, lengths, positions, out)
             if self.remembered is not None and len(data) <= REMEMBERED_BYTES:
                 self.remembered.add(span.offset, data)
 
         with translate_errors(f"cannot read {len(offsets)} ranges", self.name, opened=True):
-            store_client.run(run_together([take(span) for span in spans]))
+            self._fetch_all(spans, take)
 
     @property
     def gap_bytes(self) -> int:
@@ -209,12 +235,8 @@ class ObjectSource(Source):
         if not missing:
             return
         spans = byte_ranges.coalesce(offsets[missing], lengths[missing], self.gap_bytes)
-
-        async def take(span: byte_ranges.Span) -> None:
-            self._prefetched.add(span.offset, await self._fetch_long(span.offset, span.length))
-
         with translate_errors(f"cannot read {len(missing)} ranges", self.name, opened=True):
-            store_client.run(run_together([take(span) for span in spans]))
+            self._fetch_all(spans, lambda span, data: self._prefetched.add(span.offset, data))
 
     def read_for_arrow(self, offset: int, length: int) -> bytes:
         """Read a range for a file of `arrow_file`."""

@@ -1,8 +1,7 @@
-"""Limits on the time and retries of requests to object stores, shared by all clients."""
+"""Limits on the time and retries of requests to object stores."""
 
 from __future__ import annotations
 
-import random
 import re
 from datetime import timedelta
 from typing import Any, NamedTuple
@@ -15,7 +14,6 @@ _UNITS = {
     **dict.fromkeys(("m", "min", "mins", "minute", "minutes"), 60.0),
     **dict.fromkeys(("h", "hr", "hrs", "hour", "hours"), 3600.0),
 }
-_OBSTORES_RETRY_TIMEOUT = 180.0
 _PART = re.compile(r"\s*(\d+(?:\.\d+)?)\s*([a-z]*)")
 
 
@@ -52,17 +50,9 @@ class RequestLimits(NamedTuple):
             limits["max_retries"] = int(retry["max_retries"])
         return cls(**limits)
 
-    @classmethod
-    def from_caller_store(cls, store: Any) -> RequestLimits:
-        """Read the limits of a store that the caller created, which retries requests itself."""
-        limits = cls.from_store(store)
-        patience = limits.retry_timeout if getattr(store, "retry_config", None) else _OBSTORES_RETRY_TIMEOUT
-        return limits._replace(max_retries=0, timeout=patience, retry_timeout=patience)
-
     def pause(self, tries: int) -> float:
-        """Return the seconds to wait after a number of failed tries; random, so that clients do not retry in step."""
-        longest = min(self.max_backoff, self.init_backoff * 2.0 ** min(tries - 1, 30))
-        return longest * random.uniform(0.5, 1.0)
+        """Return the longest time to wait after a number of failed tries."""
+        return min(self.max_backoff, self.init_backoff * 2.0 ** min(tries - 1, 30))
 
 
 def seconds(value: Any) -> float:

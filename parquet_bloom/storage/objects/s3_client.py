@@ -8,11 +8,22 @@ import re
 import threading
 from collections.abc import Mapping
 from functools import lru_cache
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 from ... import errors
+from ...util.lazy import late_module
 from .request_limits import RequestLimits
+
+if TYPE_CHECKING:
+    import botocore
+    import botocore.config as boto_config
+    import botocore.exceptions as boto_errors
+    import botocore.parsers as boto_parsers
+else:
+    botocore = late_module("botocore")
+    boto_config, boto_errors = late_module("botocore.config"), late_module("botocore.exceptions")
+    boto_parsers = late_module("botocore.parsers")
 
 PARALLEL_REQUESTS = 8
 
@@ -114,10 +125,7 @@ class NoS3AnswerError(Exception):
 
 def failure_types() -> tuple[type[Exception], ...]:
     """Return the errors that a request raises: no response, an error response, or an unreadable response."""
-    from botocore.exceptions import BotoCoreError, ClientError
-    from botocore.parsers import ResponseParserError
-
-    return BotoCoreError, ClientError, ResponseParserError, NoS3AnswerError
+    return boto_errors.BotoCoreError, boto_errors.ClientError, boto_parsers.ResponseParserError, NoS3AnswerError
 
 
 def make_error(error: Exception, action: str, path: str) -> errors.StorageError:
@@ -186,8 +194,6 @@ def _client(
     given: tuple[tuple[str, str], ...], environment: tuple[tuple[str, str], ...], pid: int, limits: RequestLimits
 ) -> Any:
     import boto3
-    from botocore import UNSIGNED
-    from botocore.config import Config
 
     options = dict(given)
     style = "auto"
@@ -196,7 +202,7 @@ def _client(
     if _is_true(options.get("virtual_hosted")):
         style = "virtual"
     # Uploads have digests from this package; not every store supports those that boto3 adds.
-    config = Config(
+    config = boto_config.Config(
         retries={"mode": "standard", "total_max_attempts": 1},
         max_pool_connections=2 * PARALLEL_REQUESTS,
         connect_timeout=max(limits.connect_timeout, _MIN_TIMEOUT),
@@ -205,7 +211,7 @@ def _client(
         response_checksum_validation="when_required",
         s3={"addressing_style": style},
         proxies={"http": options["proxy"], "https": options["proxy"]} if "proxy" in options else None,
-        signature_version=UNSIGNED if _is_true(options.get("anonymous")) else None,
+        signature_version=botocore.UNSIGNED if _is_true(options.get("anonymous")) else None,
     )
     # A separate session, because the default session of boto3 is not thread-safe.
     return boto3.session.Session().client(

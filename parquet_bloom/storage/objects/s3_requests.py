@@ -2,16 +2,24 @@
 
 from __future__ import annotations
 
+import random
 import sys
 import threading
 import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ...util import threads
+from ...util.lazy import late_module
 from .request_limits import RequestLimits
 from .s3_client import PARALLEL_REQUESTS, NoS3AnswerError, error_code, failure_types, http_status
+
+if TYPE_CHECKING:
+    import botocore.exceptions as boto_errors
+    import botocore.parsers as boto_parsers
+else:
+    boto_errors, boto_parsers = late_module("botocore.exceptions"), late_module("botocore.parsers")
 
 Late = Callable[[Any], None]
 
@@ -219,7 +227,7 @@ class Requests:
                 return self._once(call, arguments, end, late, clearing)
             except failure_types() as error:
                 tries += 1
-                pause = self._limits.pause(tries)
+                pause = self._limits.pause(tries) * random.uniform(0.5, 1.0)  # so that clients do not retry in step
                 again = is_temporary(error) and tries <= self._limits.max_retries
                 if not again or time.monotonic() + pause >= until:
                     raise
@@ -264,9 +272,6 @@ def _is_interrupt(error: BaseException | None) -> bool:
 
 def is_temporary(error: Exception) -> bool:
     """Return whether a failed request may succeed when it is retried."""
-    from botocore.exceptions import ConnectionError as NoConnectionError
-    from botocore.exceptions import HTTPClientError, IncompleteReadError
-    from botocore.parsers import ResponseParserError
-
-    broken = (NoConnectionError, HTTPClientError, IncompleteReadError, ResponseParserError, NoS3AnswerError)
-    return isinstance(error, broken) or http_status(error) in _BUSY or error_code(error) in _BUSY_CODES
+    broken = (boto_errors.ConnectionError, boto_errors.HTTPClientError, boto_errors.IncompleteReadError)
+    is_broken = isinstance(error, (*broken, boto_parsers.ResponseParserError, NoS3AnswerError))
+    return is_broken or http_status(error) in _BUSY or error_code(error) in _BUSY_CODES

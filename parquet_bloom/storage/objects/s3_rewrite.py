@@ -32,8 +32,7 @@ from .request_limits import RequestLimits
 from .s3_client import connect, error_code, failure_types, http_status, make_error
 from .s3_requests import Requests
 from .s3_upload import Upload, add_to_error, digest
-from .store_conditions import ProofContext, prove_no_tags, prove_put, prove_upload
-from .store_proofs import ConditionSupport
+from .store_proofs import ConditionSupport, ProofContext, prove_no_tags, prove_put, prove_upload
 
 _SAMPLE = 1024  # bytes of each sample of the copied range
 _SAMPLES = 2  # random samples, besides the first and the last bytes

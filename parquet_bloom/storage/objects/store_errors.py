@@ -15,29 +15,10 @@ from ...util.threads import Stopped
 STATUS = re.compile(r"status code: (\d{3}) ([^:\n]*)")
 """HTTP status and reason in the text of an obstore error."""
 
-_PASSING = frozenset({408, 425, 429, 500, 502, 503, 504})
-_BUSY = frozenset({429, 503})
-# obstore has classes for the failures that it recognizes; all others are a `GenericError` with a text.
-_FINAL = frozenset(
-    (
-        "AlreadyExistsError",
-        "InvalidPathError",
-        "NotFoundError",
-        "NotImplementedError",
-        "NotModifiedError",
-        "NotSupportedError",
-        "PermissionDeniedError",
-        "PreconditionError",
-        "UnauthenticatedError",
-        "UnknownConfigurationKeyError",
-    )
-)
-# A response that is cut off, or not from the store, such as the page of a proxy.
-_BROKEN = ("HTTP error", "response body", "invalid list response", "non-partial response", "error decoding")
-
-
-class NoAnswerError(Exception):
-    """A store did not answer in time."""
+# A response that is not from the store, such as the page of a proxy: obstore does not repeat the request.
+_BROKEN = ("invalid list response", "non-partial response", "error decoding")
+# obstore's text of a request that was not answered in time, and how long it waited with its retries.
+_TIMED_OUT = re.compile(r" in ([\d.]+)(ms|s)\b(?s:.*?)kind: Timeout")
 
 
 def parse_status(error: BaseException) -> int | None:
@@ -46,22 +27,20 @@ def parse_status(error: BaseException) -> int | None:
     return int(match[1]) if match else None
 
 
-def is_busy(error: BaseException) -> bool:
-    """Return whether a store reports too many requests."""
-    return parse_status(error) in _BUSY
+class NoListingError(Exception):
+    """A response to a listing is not one."""
 
 
-def is_transient(error: BaseException) -> bool:
-    """Return whether the same request may succeed if it is retried."""
-    if isinstance(error, NoAnswerError):
-        return True
-    if isinstance(error, FileNotFoundError) or type(error).__name__ in _FINAL:
-        return False
+def is_broken(error: BaseException) -> bool:
+    """Return whether a response was not the store's, or was cut off."""
+    return isinstance(error, NoListingError) or any(words in first_line(error) for words in _BROKEN)
+
+
+def is_unanswered(error: BaseException) -> bool:
+    """Return whether a store has not answered, or not like a store, after all retries."""
+    text = str(error)
     status = parse_status(error)
-    if status is not None:
-        return status in _PASSING
-    text = str(error).partition("\n\nDebug source:")[0]
-    return "builder error" not in text and any(words in text for words in _BROKEN)
+    return is_broken(error) or "HTTP error" in text or (status is not None and (status >= 500 or status == 429))
 
 
 _XML_ERROR = re.compile(r"<Code>([^<]*)</Code>(?:.*?<Message>([^<]*)</Message>)?", re.DOTALL)
@@ -126,8 +105,10 @@ def convert_error(error: Exception, action: str, name: str, opened: bool = False
     """
     text, kind, status = redacted(str(error)), type(error).__name__, parse_status(error)
     without_secrets(error)
-    if isinstance(error, NoAnswerError):
-        return StorageError(f"{action}: {error}", path=name, errno=errno.ETIMEDOUT)
+    waited = _TIMED_OUT.search(text)
+    if waited:
+        number = float(waited[1]) * (1e-3 if waited[2] == "ms" else 1)
+        return StorageError(f"{action}: no answer within {number:.3g} s", path=name, errno=errno.ETIMEDOUT)
     if kind == "PreconditionError" or status == 412 or (opened and status == 416):
         return ConcurrentChangeError(_CHANGED, path=name)
     if isinstance(error, FileNotFoundError) or status == 404:

@@ -1,16 +1,23 @@
-"""Checks of the conditions of a store on a `Probe`, and errors for stores that do not support them."""
+"""Proof that a store honours the conditions that a write relies on, before anything is written.
+
+Some S3-compatible stores accept conditions and ignore them, or honour only one spelling of the etag, or refuse the
+right etag. Each store must show on a `Probe` what it does.
+"""
 
 from __future__ import annotations
 
 import threading
 import uuid
 from collections.abc import Callable, Mapping
+from concurrent.futures import Future, wait
 from contextlib import suppress
 from types import TracebackType
-from typing import Any, NamedTuple, Self
+from typing import Any, NamedTuple, Self, TypeVar
 from urllib.parse import urlsplit
+from weakref import WeakKeyDictionary
 
 from ...errors import StorageError
+from ...util import threads
 from .object_state import (
     RUN,
     SPELLINGS,
@@ -33,6 +40,23 @@ _NO_VERSION = "null"  # version id of some stores for objects without versions
 _MAX_UNNAMED = 10  # versions whose responses were lost
 
 
+class ProofContext(NamedTuple):
+    """Context of a proof.
+
+    Attributes
+    ----------
+    client, requests : for requests to the store.
+    bucket, key : of the object to write.
+    path : path of that object, for errors.
+    """
+
+    client: Any
+    requests: Requests
+    bucket: str
+    key: str
+    path: str
+
+
 class Probe:
     """Context manager for the object; on exit it and its uploads are deleted.
 
@@ -40,21 +64,20 @@ class Probe:
 
     Parameters
     ----------
-    path : path of the object to write, for errors.
-    key : key of the object to write; the probe is in its folder.
+    context : of the proof; the probe is in the folder of the object to write.
 
     Attributes
     ----------
     url : URL of the probe.
-    path : as given.
+    path : path of the object to write, for errors.
     """
 
-    def __init__(self, client: Any, requests: Requests, bucket: str, key: str, path: str) -> None:
-        folder, slash, _ = key.rpartition("/")
+    def __init__(self, context: ProofContext) -> None:
+        folder, slash, _ = context.key.rpartition("/")
         name = f"{folder}{slash}{NAME}{uuid.uuid4().hex}"
-        self.url = f"s3://{bucket}/{name}"
-        self._client, self._requests, self.path = client, requests, path
-        self._target = {"Bucket": bucket, "Key": name}
+        self.url = f"s3://{context.bucket}/{name}"
+        self._client, self._requests, self.path = context.client, context.requests, context.path
+        self._target = {"Bucket": context.bucket, "Key": name}
         self._server = self._run = ""
         self._written = self._cleared = False
         self._versions: set[str] = set()
@@ -248,7 +271,86 @@ class UnsupportedStoreError(Exception):
     """The store does not support conditional writes."""
 
 
-def prove_put(probe: Probe, given: Mapping[str, Any]) -> ConditionSupport:
+T = TypeVar("T")
+
+_ProofCache = dict[tuple[object, ...], "Future[Any]"]
+_PROOFS: WeakKeyDictionary[Any, _ProofCache] = WeakKeyDictionary()  # by client, which has an endpoint and credentials
+_LOCK = threading.Lock()
+_POLL_SECONDS = 0.1  # between checks whether the work was cancelled
+
+
+def prove_put(context: ProofContext, given: Mapping[str, Any]) -> ConditionSupport:
+    """Check that a PUT replaces only the version that its condition names; see `prove_upload`."""
+    return _prove_once(context, ("put", *sorted(given)), lambda probe: _show_put(probe, given))
+
+
+def prove_upload(context: ProofContext, given: Mapping[str, Any]) -> ConditionSupport:
+    """Check that a multipart upload copies from, and replaces, only the version that its conditions name.
+
+    Parameters
+    ----------
+    given : attributes of the new object; it is also checked that the store keeps them.
+
+    Raises
+    ------
+    StorageError
+        If the store does not, or this cannot be checked. If the store does not support it, the result is remembered for
+        the process.
+    """
+    return _prove_once(context, ("upload", *sorted(given)), lambda probe: _show_upload(probe, given))
+
+
+def prove_no_tags(context: ProofContext) -> None:
+    """Check that this store omits the TagSet in responses if there are no tags."""
+    _prove_once(context, ("no tags",), _show_no_tags)
+
+
+def _prove_once(context: ProofContext, name: tuple[object, ...], show: Callable[[Probe], T]) -> T:
+    """Run a proof on a probe once: return the earlier result, or wait for the thread that is running it."""
+    key = (context.bucket, *name)
+    while True:
+        with _LOCK:
+            proofs = _PROOFS.setdefault(context.client, {})
+            pending = proofs.get(key)
+            if pending is None:
+                future = proofs[key] = Future[Any]()
+        if pending is None:
+            return _run_proof(proofs, key, future, context, show)
+        while not wait((pending,), _POLL_SECONDS).done:
+            threads.raise_if_stopped()
+        error = pending.exception()
+        if error is None:
+            result: T = pending.result()
+            return result
+        if isinstance(error, UnsupportedStoreError):
+            raise StorageError(str(error), path=context.path)
+        if isinstance(error, StorageError):
+            raise StorageError(error.problem, path=context.path, errno=error.errno)
+
+
+def _run_proof(
+    proofs: _ProofCache,
+    key: tuple[object, ...],
+    future: Future[T],
+    context: ProofContext,
+    show: Callable[[Probe], T],
+) -> T:
+    try:
+        with Probe(context) as probe:
+            result = show(probe)
+    except UnsupportedStoreError as error:
+        future.set_exception(error)
+        raise StorageError("; ".join([str(error), *getattr(error, "__notes__", ())]), path=context.path) from error
+    except BaseException as error:
+        with _LOCK:
+            del proofs[key]
+        future.set_exception(error)
+        raise
+    future.set_result(result)
+    return result
+
+
+def _show_put(probe: Probe, given: Mapping[str, Any]) -> ConditionSupport:
     """Check that PutObject honours If-Match and keeps attributes; raise UnsupportedStoreError if not."""
     etag = _send(probe, "PutObject", probe.put, given)
 
@@ -266,7 +368,7 @@ def prove_put(probe: Probe, given: Mapping[str, Any]) -> ConditionSupport:
     return ConditionSupport(quoted, spell, _require_kept(probe, given, "PutObject"))
 
 
-def prove_upload(probe: Probe, given: Mapping[str, Any]) -> ConditionSupport:
+def _show_upload(probe: Probe, given: Mapping[str, Any]) -> ConditionSupport:
     """Check that multipart uploads honour both conditions and keep attributes; raise UnsupportedStoreError if not."""
     plain = {name: given[name] for name in given if name in ("ServerSideEncryption", "SSEKMSKeyId", "BucketKeyEnabled")}
     etag = _send(probe, "PutObject", probe.put, plain)
@@ -313,7 +415,7 @@ def prove_upload(probe: Probe, given: Mapping[str, Any]) -> ConditionSupport:
     return ConditionSupport(copy_spelling, replace_spelling, _require_kept(probe, given, "a multipart upload"))
 
 
-def prove_no_tags(probe: Probe) -> None:
+def _show_no_tags(probe: Probe) -> None:
     """Check that the store reports existing tags, and omits the TagSet if there are none.
 
     Some stores do so for multipart uploads. Raise UnsupportedStoreError if this store does not.

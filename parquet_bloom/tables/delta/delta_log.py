@@ -12,6 +12,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Collection, Iterable, Iterator, Mapping
+from contextlib import suppress
 from typing import Any, NamedTuple
 
 import pyarrow as pa
@@ -36,8 +37,8 @@ _MOST_ACTIONS = 50_000_000
 _MOST_SIDECARS = 100_000
 _BATCH_ROWS = 8192
 
-AddAction = dict[str, Any]
-"""An add action by the names of the protocol, without members that are null."""
+Action = dict[str, Any]
+"""An action of a log by the names of the protocol; add actions that were checked are without members that are null."""
 
 _Key = tuple[str, str | None]
 """What identifies a file of the log: its path as written, and its deletion vector."""
@@ -52,7 +53,7 @@ class Checkpoint(NamedTuple):
 
 def read_live_adds(
     root: str, version: int, filesystem: object | None = None, fields: Collection[str] | None = None
-) -> list[AddAction]:
+) -> list[Action]:
     """Return the add actions that are live at a version, in the order of their paths.
 
     Parameters
@@ -72,7 +73,7 @@ def read_live_adds(
     """
     folder = Folder(f"{root.rstrip('/')}/{LOG_FOLDER}", filesystem)
     checkpoint, commits = _choose_files(folder, version)
-    live: dict[_Key, AddAction] = {}
+    live: dict[_Key, Action] = {}
     if checkpoint is not None:
         for add in read_checkpoint(folder, checkpoint, root, fields):
             live[_make_key(add)] = add
@@ -103,7 +104,7 @@ def read_file_changes(
         if number not in commits:
             return None
         path = folder.path_of(commits[number][0])
-        added: dict[_Key, AddAction] = {}
+        added: dict[_Key, Action] = {}
         removed = set()
         for action in read_lines(folder, commits[number][0]):
             if action.get("metaData") is not None or action.get("protocol") is not None:
@@ -118,7 +119,7 @@ def read_file_changes(
     return changes
 
 
-def require_same_files(adds: Iterable[AddAction], files: Iterable[tuple[str, int]], root: str) -> dict[str, AddAction]:
+def require_same_files(adds: Iterable[Action], files: Iterable[tuple[str, int]], root: str) -> dict[str, Action]:
     """Return {path: add action}, with paths resolved, if the actions are those of a list of files.
 
     Parameters
@@ -133,7 +134,7 @@ def require_same_files(adds: Iterable[AddAction], files: Iterable[tuple[str, int
         The two differ, or a file is listed twice.
     """
     expected = dict(files)
-    found: dict[str, AddAction] = {}
+    found: dict[str, Action] = {}
     for add in adds:
         path = resolve_delta_path(add["path"], root)
         if path in found:
@@ -169,7 +170,7 @@ def _choose_files(folder: Folder, version: int) -> tuple[Checkpoint | None, list
     """Return the newest complete checkpoint up to a version, and the commits after it."""
     names = folder.names()
     commits = {int(match[1]): name for name in names if (match := _COMMIT.fullmatch(name))}
-    checkpoint = max((one for one in list_checkpoints(names) if one.version <= version), default=None)
+    checkpoint = max((found for found in list_checkpoints(names) if found.version <= version), default=None)
     after = range(0 if checkpoint is None else checkpoint.version + 1, version + 1)
     missing = next((number for number in after if number not in commits), None)
     if missing is not None:
@@ -202,7 +203,7 @@ def list_checkpoints(names: Mapping[str, tuple[int, int]]) -> list[Checkpoint]:
     return checkpoints
 
 
-def read_lines(folder: Folder, name: str) -> Iterator[dict[str, Any]]:
+def read_lines(folder: Folder, name: str) -> Iterator[Action]:
     """Yield the actions of a file with one JSON object in a line.
 
     Raises
@@ -239,7 +240,7 @@ def _split_lines(source: Source, path: str) -> Iterator[bytes]:
 # ------------------------------------------------------------------------------------------------------ actions
 
 
-def _apply(action: Mapping[str, Any], live: dict[_Key, AddAction], path: str) -> None:
+def _apply(action: Action, live: dict[_Key, Action], path: str) -> None:
     """Apply an action of a commit to the live files."""
     add, remove = action.get("add"), action.get("remove")
     if add is not None:
@@ -253,24 +254,24 @@ def _apply(action: Mapping[str, Any], live: dict[_Key, AddAction], path: str) ->
         live.pop(_make_key(remove), None)
 
 
-def _check_add(add: Any, path: str) -> AddAction:
+def _check_add(add: object, path: str) -> Action:
     """Return an add action without null members, if the members that decide what is read are as they should be."""
     if not isinstance(add, dict):
         raise _make_error(path, "an add action is not an object")
-    add = {name: value for name, value in add.items() if value is not None}
-    name, size, values = add.get("path"), add.get("size"), add.get("partitionValues", {})
+    checked: Action = {name: value for name, value in add.items() if value is not None}
+    name, size, values = checked.get("path"), checked.get("size"), checked.get("partitionValues", {})
     if not isinstance(name, str) or not name:
         raise _make_error(path, "an add action has no path")
     if not isinstance(size, int) or isinstance(size, bool) or size < 0:
         raise _make_error(path, f"the add action of {name!r} has the size {size!r}")
     if not isinstance(values, dict) or not all(value is None or isinstance(value, str) for value in values.values()):
         raise _make_error(path, f"the partition values of {name!r} are not texts")
-    if not isinstance(add.get("stats", ""), str):
+    if not isinstance(checked.get("stats", ""), str):
         raise _make_error(path, f"the statistics of {name!r} are not a text")
-    return add
+    return checked
 
 
-def _make_key(action: Mapping[str, Any]) -> _Key:
+def _make_key(action: Action) -> _Key:
     """Return what identifies the file of an add or remove action."""
     vector = action.get("deletionVector")
     if not isinstance(vector, dict):
@@ -285,9 +286,9 @@ def _make_key(action: Mapping[str, Any]) -> _Key:
 
 def read_checkpoint(
     folder: Folder, checkpoint: Checkpoint, root: str, fields: Collection[str] | None
-) -> Iterator[AddAction]:
+) -> Iterator[Action]:
     """Yield the add actions of a checkpoint: of one file or of several, with sidecars or without."""
-    sidecars: list[Any] = []
+    sidecars: list[object] = []
     number = 0
     for name in checkpoint.names:
         path = folder.path_of(name)
@@ -314,21 +315,20 @@ def read_checkpoint(
                 raise _make_error(below.path_of(name), "it has too many actions")
 
 
-def _resolve_sidecars(sidecars: list[Any], below: Folder, root: str, path: str) -> Iterator[str]:
+def _resolve_sidecars(sidecars: list[object], below: Folder, root: str, path: str) -> Iterator[str]:
     """Yield the file names of sidecars, which lie in one folder."""
     for sidecar in sidecars:
         name = sidecar.get("path") if isinstance(sidecar, dict) else None
-        try:
-            base = f"{root.rstrip('/')}/{LOG_FOLDER}/{_SIDECAR_FOLDER}"
-            found = resolve_delta_path(name, base) if isinstance(name, str) else ""
-        except (ValueError, ParquetBloomError):
-            found = ""
+        base, found = f"{root.rstrip('/')}/{LOG_FOLDER}/{_SIDECAR_FOLDER}", ""
+        if isinstance(name, str):
+            with suppress(ParquetBloomError):  # then it cannot be resolved
+                found = resolve_delta_path(name, base)
         if found.rpartition("/")[0] != base:
             raise _make_error(path, f"it has a sidecar {name!r}, which is not in {_SIDECAR_FOLDER}/")
         yield found.rpartition("/")[2]
 
 
-def _read_parquet(folder: Folder, name: str, fields: Collection[str] | None) -> Iterator[dict[str, Any]]:
+def _read_parquet(folder: Folder, name: str, fields: Collection[str] | None) -> Iterator[Action]:
     """Yield the actions `add` and `sidecar` of a checkpoint's Parquet file."""
     path = folder.path_of(name)
     try:
@@ -356,7 +356,7 @@ def _choose_columns(schema: pa.Schema, fields: Collection[str] | None) -> list[s
     return columns
 
 
-def _list_actions(array: pa.Array, path: str) -> Iterator[dict[str, Any]]:
+def _list_actions(array: pa.Array, path: str) -> Iterator[Action]:
     """Yield the actions of an array without nulls; null members are dropped, but not null values of maps."""
     if not pa.types.is_struct(array.type):
         raise _make_error(path, "a column of actions is not a struct")
@@ -367,13 +367,13 @@ def _list_actions(array: pa.Array, path: str) -> Iterator[dict[str, Any]]:
         yield {name: value for name, value in zip(names, values, strict=True) if value is not None}
 
 
-def _list_members(name: str, member: pa.Array) -> list[Any]:
+def _list_members(name: str, member: pa.Array) -> list[object]:
     if member.null_count == len(member):
         return [None] * len(member)
     values = member.to_pylist(maps_as_pydicts="strict")
     if name != "deletionVector":
         return values
-    return [{key: one for key, one in value.items() if one is not None} if value else None for value in values]
+    return [{key: part for key, part in value.items() if part is not None} if value else None for value in values]
 
 
 def _make_error(path: str, problem: str) -> ParquetBloomError:

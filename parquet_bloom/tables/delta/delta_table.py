@@ -12,15 +12,16 @@ from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
 from functools import partial
 from itertools import accumulate
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from ...errors import ParquetBloomError, StorageError
 from ...storage import resolve_filesystem
 from ...storage.index_folder import Folder
 from ...storage.objects.store_errors import is_panic
+from ...util.lazy import is_installed, late_module
 from ...util.messages import logger
 from ..table_locations import FILE_SCHEME, require_inside, resolve_delta_path
-from ..table_snapshot import Table, TableChanges, as_integer, make_missing_error
+from ..table_snapshot import Table, TableChanges, TableFiles, as_integer, make_missing_error
 from .delta_log import (
     LOG_FOLDER,
     find_versions,
@@ -31,6 +32,13 @@ from .delta_log import (
     read_lines,
 )
 from .delta_snapshot import DeltaSnapshot, find_mapping_mode, make_columns, make_snapshot, require_understood
+
+if TYPE_CHECKING:
+    import deltalake
+    import deltalake.exceptions as delta_errors
+    from deltalake import DeltaTable
+else:
+    deltalake, delta_errors = late_module("deltalake"), late_module("deltalake.exceptions")
 
 _HINT = "_last_checkpoint"
 _CHECKSUM = re.compile(r"(\d{20})\.crc")
@@ -89,7 +97,7 @@ def _find_damage(folder: Folder) -> Damage | None:
             is_needed = _find_missing(commits, before, latest) is not None
             way_out = "restore it" if is_needed else f"delete it and {_HINT}, as the log has all that was before it"
             return Damage(f"{error}. It was cut short or damaged: {way_out}")
-    stale = _find_stale_hint(folder, {one.version for one in checkpoints}, commits, latest)
+    stale = _find_stale_hint(folder, {checkpoint.version for checkpoint in checkpoints}, commits, latest)
     return stale or _find_checksum(folder, latest)
 
 
@@ -106,7 +114,7 @@ def _find_stale_hint(
         return None
     problem = f"{_HINT} names a checkpoint of version {version}, of which there is none that is whole: delete that file"
     start = min(version - 1, latest)
-    first = max((one for one in checkpoints if one <= start), default=-1)
+    first = max((checkpoint for checkpoint in checkpoints if checkpoint <= start), default=-1)
     return Damage(problem, start if start >= 0 and _find_missing(commits, first, latest) is None else None)
 
 
@@ -116,7 +124,7 @@ def _read_hint(folder: Folder) -> int | None:
     with folder.open(_HINT) as source:
         content = source.read_at(0, min(source.size, _LONGEST_HINT))
     try:
-        hint: Any = json.loads(content)
+        hint = json.loads(content)
     except (json.JSONDecodeError, UnicodeDecodeError):  # deltalake does without it
         return None
     version = hint.get("version") if isinstance(hint, dict) else None
@@ -155,7 +163,7 @@ def parse_time(as_of: datetime | str) -> int:
     return (since.days * 86_400 + since.seconds) * 1_000 + since.microseconds // 1_000
 
 
-def find_version(root: str, as_of: datetime | str, filesystem: object | None, configuration: Mapping[str, Any]) -> int:
+def find_version(root: str, as_of: datetime | str, filesystem: object | None, configuration: Mapping[str, str]) -> int:
     """Return the last version that was committed at a time or before it.
 
     Parameters
@@ -217,10 +225,11 @@ def _read_time(folder: Folder, name: str) -> int:
             length *= 4
     try:
         time = json.loads(line.split(b"\n", 1)[0])["commitInfo"]["inCommitTimestamp"]
+        if type(time) is not int:
+            raise TypeError(f"{type(time).__name__} is not a time")
     except (ValueError, KeyError, TypeError, RecursionError):
-        time = None
-    if type(time) is not int:
-        raise ParquetBloomError("the commit has no in-commit timestamp in its first line", path=folder.path_of(name))
+        problem = "the commit has no in-commit timestamp in its first line"
+        raise ParquetBloomError(problem, path=folder.path_of(name)) from None
     return time
 
 
@@ -230,11 +239,11 @@ _BACKTRACE = re.compile(r"\n\s*(?:0: |stack backtrace:)")
 
 
 def delta(
-    table: Any,
+    table: DeltaTable | str | os.PathLike[str],
     *,
     version: int | None = None,
     as_of: datetime | str | None = None,
-    storage_options: Mapping[str, Any] | None = None,
+    storage_options: Mapping[str, object] | None = None,
     outside: bool = False,
 ) -> DeltaSource:
     """Open a Delta table for `dataset`, `read_table` and the other functions that take files.
@@ -267,22 +276,22 @@ class DeltaSource(Table):
 
     def __init__(
         self,
-        table: Any,
+        table: DeltaTable | str | os.PathLike[str],
         version: int | None = None,
         as_of: datetime | str | None = None,
-        storage_options: Mapping[str, Any] | None = None,
+        storage_options: Mapping[str, object] | None = None,
         outside: bool = False,
     ) -> None:
-        if hasattr(table, "table_uri") and hasattr(table, "get_add_actions"):
+        if isinstance(table, str | bytes | os.PathLike):
+            self.name = os.fsdecode(table)
+        elif hasattr(table, "table_uri") and hasattr(table, "get_add_actions"):
             self.name = str(table.table_uri)
+            # deltalake has no public way to ask a table by what settings it was opened.
             storage_options = storage_options or getattr(table, "_storage_options", None)
             version = table.version() if version is None and as_of is None else version
         else:
-            try:
-                self.name = os.fsdecode(table)
-            except TypeError:
-                problem = f"a Delta table is a path or a deltalake.DeltaTable, not {type(table).__name__}"
-                raise ParquetBloomError(problem) from None
+            problem = f"a Delta table is a path or a deltalake.DeltaTable, not {type(table).__name__}"
+            raise ParquetBloomError(problem)
         if version is not None:
             number = as_integer(version)
             if number is None or number < 0:
@@ -300,8 +309,15 @@ class DeltaSource(Table):
         self._read: _DeltaReading | None = None
         self._is_ahead = False  # whether `as_of` was in the future when the table was read: a later commit may count
 
-    def __reduce__(self) -> tuple[Any, ...]:
+    def __reduce__(self) -> tuple[object, ...]:
         return type(self), (self.name, self._version, self._as_of, self._options, self.outside)
+
+    @property
+    def requested(self) -> str | None:
+        """The version that was requested; None for the latest."""
+        if self._version is not None:
+            return f"version {self._version}"
+        return None if self._as_of is None else f"the version as of {self._as_of}"
 
     def latest(self) -> DeltaSource:
         if self._version is None and self._as_of is None:
@@ -348,18 +364,14 @@ class DeltaSource(Table):
                     table.load_as_version(version)
             return _DeltaReading(table, root, self._filesystem, self.outside)
 
-    def _load(self) -> Any:
-        try:
-            from deltalake import DeltaTable
-            from deltalake.exceptions import DeltaError
-        except ImportError:
-            raise make_missing_error("Delta", "deltalake", self.name) from None
-        options = {name: _format_setting(value) for name, value in self._options.items()}
-        make = partial(DeltaTable, self.name, storage_options=options or None)
+    def _load(self) -> DeltaTable:
+        if not is_installed("deltalake"):
+            raise make_missing_error("Delta", "deltalake", self.name)
+        make = partial(deltalake.DeltaTable, self.name, storage_options=format_settings(self._options))
         with self._named_versions(self._version):
             try:
                 return make(version=self._version)
-            except DeltaError as error:
+            except delta_errors.DeltaError as error:
                 root = resolve_delta_path(self.name, None) if FILE_SCHEME.match(self.name) else self.name
                 damage = find_damage(root, self._filesystem)
                 if damage is None:
@@ -386,7 +398,7 @@ class DeltaSource(Table):
     def _find_versions(self) -> tuple[int, int] | None:
         """Return the first and the last version in the log; None if it has none, or cannot be listed."""
         root = resolve_delta_path(self.name, None) if FILE_SCHEME.match(self.name) else self.name
-        with suppress(ParquetBloomError, ValueError):
+        with suppress(ParquetBloomError):
             return find_versions(Folder(f"{root.rstrip('/')}/{LOG_FOLDER}", self._filesystem))
         return None
 
@@ -409,6 +421,34 @@ class DeltaSource(Table):
         return resolve_delta_path(uri.rstrip("/") or "/", None)
 
 
+def delta_files(
+    path: str | os.PathLike[str],
+    version: int | None = None,
+    storage_options: Mapping[str, object] | None = None,
+    *,
+    outside: bool = False,
+) -> TableFiles:
+    """Return the data files of a Delta table.
+
+    Parameters
+    ----------
+    path : the table's folder, or its URL.
+    version : the version; None for the latest.
+    storage_options : settings of the store, as named by obstore and deltalake.
+    outside : accept files outside of the table's folder, as in a shallow clone. A log may name any file, so anyone who
+        can write the log chooses which files are read.
+
+    Raises
+    ------
+    StorageError
+        There is no such table or version, or deltalake cannot read it.
+    ParquetBloomError
+        deltalake is missing, the table's log is not understood, or the table has a file outside of its folder.
+    """
+    source = DeltaSource(path, version, storage_options=storage_options, outside=outside)
+    return TableFiles.of(source.read_snapshot(), outside)
+
+
 class _DeltaReading:
     """A table as it was read, to be brought up to date.
 
@@ -417,7 +457,7 @@ class _DeltaReading:
     snapshot : of the version that was read.
     """
 
-    def __init__(self, table: Any, root: str, filesystem: object | None, outside: bool) -> None:
+    def __init__(self, table: DeltaTable, root: str, filesystem: object | None, outside: bool) -> None:
         self._table, self._where = table, (root, filesystem, outside)
         self._commit = self._identify_commit(table.version())
         self.snapshot = make_snapshot(table, root, filesystem, outside)
@@ -459,6 +499,7 @@ def _wrap(error: BaseException, path: str) -> StorageError:
     return StorageError(f"cannot read the Delta table: {reason}", path=path)
 
 
-def _format_setting(value: Any) -> str:
-    """Return a setting as deltalake takes it."""
-    return str(value).lower() if isinstance(value, bool) else str(value)
+def format_settings(options: Mapping[str, object]) -> dict[str, str] | None:
+    """Return settings as deltalake takes them, all as texts; None for none."""
+    settings = {name: str(value).lower() if isinstance(value, bool) else str(value) for name, value in options.items()}
+    return settings or None

@@ -4,29 +4,151 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
-from typing import Any
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, TypeAlias
 
-from ...errors import ParquetBloomError, PredicateError
+from ...errors import ParquetBloomError, PredicateError, printable, shortened
+from ...file.filter_builder import Columns, FilterOptions, parse_columns
 from ...file.many_files import Progress
-from ...file.write.filter_builder import Columns, FilterOptions, parse_columns
 from ...predicate import columns as columns_of
 from ...predicate import parse
 from ...predicate.row_filter import row_mask
+from ...redaction import shown_redacted
+from ...util.messages import count
 from ...util.threads import processors
 from ..delta.delta_table import DeltaSource, delta
-from ..iceberg.iceberg_snapshot import Request
 from ..iceberg.iceberg_table import IcebergTable, iceberg
 from ..open_table import find_table
-from .embed_report import EmbedTableReport, ExchangedFile, SkippedFile
+from ..table_snapshot import Table
 from .exchange_delta import DeltaTarget
-from .exchange_files import FilterColumns, NewFiles, commit_exchanges, find_candidates, write_exchanges
+from .exchange_files import (
+    Exchange,
+    FilterColumns,
+    LiveFile,
+    NewFiles,
+    SkippedFile,
+    TableState,
+    Target,
+    commit_exchanges,
+    find_candidates,
+    write_exchanges,
+)
 from .exchange_iceberg import IcebergTarget
-from .exchange_target import Exchange, LiveFile, TableState, Target
+
+if TYPE_CHECKING:
+    from deltalake import DeltaTable
+    from pyiceberg.catalog import Catalog
+    from pyiceberg.table import Table as PyicebergTable
+
+    GivenTable: TypeAlias = Table | DeltaTable | PyicebergTable | str | os.PathLike[str] | tuple[str, ...]
+
+_SHOWN = 20  # files that the text of a report lists
 
 
-def open_target(table: Any, catalog: Any, storage_options: Mapping[str, Any] | None) -> Target:
+@shown_redacted
+@dataclass(frozen=True)
+class ExchangedFile:
+    """A file of a table that was replaced by a new one with filters; in a dry run, one that would be.
+
+    Attributes
+    ----------
+    old, new : paths; in a dry run there is no file `new`.
+    old_size, new_size : bytes.
+    num_filters : filters that the new file has and the old one lacks.
+    """
+
+    old: str
+    new: str
+    old_size: int
+    new_size: int
+    num_filters: int
+
+
+@shown_redacted
+@dataclass(frozen=True)
+class EmbedTableReport:
+    """The result of `embed_table`.
+
+    Attributes
+    ----------
+    table : the table's folder, or its name in a catalog.
+    old_version, new_version : Delta's version or Iceberg's snapshot id, before the commit and by it; equal if nothing
+        was committed. Another writer's commit may lie between the beginning and `old_version`.
+    files : the files that were replaced.
+    skipped : files that lack filters and stay as they are, with the reasons.
+    num_complete : files that had all filters already, or have none of the columns.
+    num_left : files that lack filters and were left for another run, by `max_files`.
+    properties : properties of the table that were set.
+    dry_run : whether nothing was written.
+    attempts : number of commits that were tried.
+    seconds : time taken.
+    """
+
+    table: str
+    old_version: int | None
+    new_version: int | None
+    files: tuple[ExchangedFile, ...] = ()
+    skipped: tuple[SkippedFile, ...] = ()
+    num_complete: int = 0
+    num_left: int = 0
+    properties: tuple[str, ...] = field(default=())
+    dry_run: bool = False
+    attempts: int = 0
+    seconds: float = 0.0
+
+    @property
+    def changed(self) -> bool:
+        """Whether a commit was made."""
+        return self.old_version != self.new_version or (self.attempts > 0 and bool(self.properties))
+
+    @property
+    def num_filters(self) -> int:
+        """Number of filters that were added."""
+        return sum(file.num_filters for file in self.files)
+
+    @property
+    def bytes_added(self) -> int:
+        """Number of bytes by which the table's files became larger; the old files stay until a vacuum."""
+        return sum(file.new_size - file.old_size for file in self.files)
+
+    @property
+    def bytes_written(self) -> int:
+        """Number of bytes of the new files."""
+        return sum(file.new_size for file in self.files)
+
+    @property
+    def properties_set(self) -> str:
+        """Text that says how many properties of the table were set; empty if none was."""
+        number = len(self.properties)
+        return f"{number:,} {'property' if number == 1 else 'properties'} of the table set" if number else ""
+
+    def __str__(self) -> str:
+        shown = self.skipped[:_SHOWN]
+        lines = [f"skipped: {printable(shortened(file.path))}: {printable(file.reason)}" for file in shown]
+        if len(self.skipped) > _SHOWN:
+            lines.append(f"... and {len(self.skipped) - _SHOWN:,} more skipped")
+        return "\n".join([*lines, f"{printable(self.table)}: {self._summarize()}"])
+
+    def _summarize(self) -> str:
+        if not self.files:
+            nothing = f"no filters to add, {self.properties_set}" if self.properties else "nothing to add"
+            text = f"{nothing}, {count(self.num_complete, 'file')} complete"
+        else:
+            text = "would get " if self.dry_run else ""
+            text += f"{count(self.num_filters, 'filter')} in {count(len(self.files), 'file')}"
+            text += f", {self.bytes_added:+,} bytes"
+            text += f", {self.properties_set}" if self.properties else ""
+        if self.old_version != self.new_version:
+            text += f", version {self.old_version} -> {self.new_version}"
+        text += f"; {count(len(self.skipped), 'file')} skipped" if self.skipped else ""
+        text += f"; {count(self.num_left, 'file')} left" if self.num_left else ""
+        return text
+
+
+def open_target(
+    table: GivenTable, catalog: Catalog | str | None, storage_options: Mapping[str, object] | None
+) -> Target:
     """Return the table; see `embed_table` for what it may be.
 
     Raises
@@ -37,7 +159,8 @@ def open_target(table: Any, catalog: Any, storage_options: Mapping[str, Any] | N
     if catalog is not None:
         return _make_iceberg(iceberg(table, catalog=catalog))
     if hasattr(table, "table_uri"):  # deltalake's: its latest version, and not the one that it has read
-        return DeltaTarget(table.table_uri, storage_options or getattr(table, "_storage_options", None))
+        source = delta(table, storage_options=storage_options)
+        return DeltaTarget(source.name, source.storage_options)
     found = find_table(table, storage_options)
     if found is None and isinstance(table, str | os.PathLike):
         name = os.fsdecode(table)
@@ -48,10 +171,10 @@ def open_target(table: Any, catalog: Any, storage_options: Mapping[str, Any] | N
         else:
             raise ParquetBloomError("there is no Delta or Iceberg table", path=name)
     if isinstance(found, DeltaSource):
-        _require_latest((found._version, found._as_of), found.name)
-        return DeltaTarget(found.name, found._options)
+        _require_latest(found.requested, found.name)
+        return DeltaTarget(found.name, found.storage_options)
     if isinstance(found, IcebergTable):
-        _require_latest((found._request.snapshot_id, found._request.ref, found._request.as_of), found.name)
+        _require_latest(found.requested, found.name)
         return _make_iceberg(found)
     problem = "a table is what parquet_bloom.delta or parquet_bloom.iceberg returns, a DeltaTable, a pyiceberg Table"
     raise ParquetBloomError(f"{problem} or the folder of a Delta table, not {type(table).__name__}")
@@ -59,12 +182,12 @@ def open_target(table: Any, catalog: Any, storage_options: Mapping[str, Any] | N
 
 def _make_iceberg(table: IcebergTable) -> IcebergTarget:
     # Files outside of its folder are left as they are; they are no reason to refuse the others.
-    return IcebergTarget(IcebergTable(table.name, table._source, Request(), outside=True))
+    return IcebergTarget(table.latest(outside=True))
 
 
-def _require_latest(given: Iterable[Any], name: str) -> None:
-    if any(value is not None for value in given):
-        problem = "files are exchanged in the latest version of a table, and this names one: give the table without"
+def _require_latest(version: object, name: str) -> None:
+    if version is not None:
+        problem = f"cannot embed into {version}: only the latest version can be rewritten; pass the table without one"
         raise ParquetBloomError(problem, path=name)
 
 
@@ -72,17 +195,17 @@ _ICEBERG_PROPERTY = "write.parquet.bloom-filter-enabled.column."
 
 
 def embed_table(
-    table: Any,
+    table: GivenTable,
     columns: Columns,
     *,
     fpp: float = 0.01,
-    where: Any = None,
+    where: object = None,
     max_files: int | None = None,
     retries: int = 5,
     set_property: bool = False,
     dry_run: bool = False,
-    catalog: Any = None,
-    storage_options: Mapping[str, Any] | None = None,
+    catalog: Catalog | str | None = None,
+    storage_options: Mapping[str, object] | None = None,
     progress: Progress | None = None,
     threads: int | None = None,
 ) -> EmbedTableReport:
@@ -140,7 +263,7 @@ def embed_table(
             state.version,
             state.version,
             tuple(_describe(exchange) for exchange in written.exchanges),
-            tuple(sorted((*found.skipped, *written.skipped), key=lambda one: one.path)),
+            tuple(sorted((*found.skipped, *written.skipped), key=lambda file: file.path)),
             found.num_complete + written.num_complete,
             len(found.lacking) - len(todo),
             dry_run=dry_run,
@@ -171,7 +294,7 @@ def _check_numbers(max_files: int | None, retries: int, threads: int | None) -> 
             raise ParquetBloomError(f"{name} must be an integer of at least {least}, got {number!r}")
 
 
-def _choose_files(state: TableState, where: Any, table: str) -> Sequence[LiveFile]:
+def _choose_files(state: TableState, where: object, table: str) -> Sequence[LiveFile]:
     """Return the files whose values in the metadata match."""
     if where is None:
         return state.files

@@ -6,7 +6,7 @@ import json
 import os
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING
 from urllib.parse import quote, unquote
 from uuid import uuid4
 
@@ -16,12 +16,22 @@ from ...errors import ParquetBloomError, StorageError, first_line
 from ...storage import is_url, resolve_filesystem
 from ...storage.index_folder import Folder
 from ...storage.objects.store_errors import is_panic
-from ..delta.delta_log import LOG_FOLDER, read_live_adds, require_same_files
+from ...util.lazy import is_installed, late_module
+from ..delta.delta_log import LOG_FOLDER, Action, read_live_adds, require_same_files
 from ..delta.delta_snapshot import make_snapshot
-from ..delta.delta_table import find_damage
+from ..delta.delta_table import find_damage, format_settings
 from ..table_locations import FILE_SCHEME, resolve_delta_path
 from ..table_snapshot import make_missing_error
-from .exchange_target import WAY_OUT, CommitConflict, Exchange, LiveFile, TableState, Target, find_outside
+from .exchange_files import WAY_OUT, CommitConflict, Exchange, LiveFile, TableState, Target, find_outside
+
+if TYPE_CHECKING:
+    import deltalake
+    import deltalake.transaction as transaction
+    from deltalake import DeltaTable
+    from deltalake.table import ProtocolVersions
+    from deltalake.transaction import AddAction, RemoveAction
+else:
+    deltalake, transaction = late_module("deltalake"), late_module("deltalake.transaction")
 
 # Features of which neither the library that commits nor a file with the same rows needs to know more. Those that are
 # missing are refused even where the table does not use them, as deltalake goes by the list.
@@ -49,7 +59,7 @@ class DeltaTarget(Target):
 
     kind = "delta"
 
-    def __init__(self, path: str | os.PathLike[str], storage_options: Mapping[str, Any] | None = None):
+    def __init__(self, path: str | os.PathLike[str], storage_options: Mapping[str, object] | None = None):
         self._uri = os.fspath(path)
         # deltalake's own URIs are quoted, paths are not.
         self.name = resolve_delta_path(self._uri, None).rstrip("/") if FILE_SCHEME.match(self._uri) else self._uri
@@ -57,24 +67,18 @@ class DeltaTarget(Target):
             problem = "only the files of tables in local folders can be exchanged so far"
             raise ParquetBloomError(f"{problem}; {WAY_OUT}", path=self.name)
         resolve_filesystem(None, storage_options)  # refuses what are no options
-        # deltalake takes texts only.
-        options = {name: _format_setting(value) for name, value in (storage_options or {}).items()}
-        self._options = options or None
+        self._options = format_settings(storage_options or {})
+        if not is_installed("deltalake"):
+            raise make_missing_error("Delta", "deltalake", self.name)
         try:
-            from deltalake.transaction import RemoveAction  # noqa: F401
-        except ImportError:
+            transaction.RemoveAction  # noqa: B018  # which imports it
+        except (ImportError, AttributeError):
             problem = "its files are exchanged by deltalake 1.6.6 or newer: pip install 'parquet-bloom[delta]'"
-            try:
-                import deltalake  # noqa: F401
-            except ImportError:
-                raise make_missing_error("Delta", "deltalake", self.name) from None
             raise ParquetBloomError(problem, path=self.name) from None
 
     def read_state(self) -> TableState:
-        from deltalake import DeltaTable
-
         try:
-            table = DeltaTable(self._uri, storage_options=self._options)
+            table = deltalake.DeltaTable(self._uri, storage_options=self._options)
             protocol, metadata = table.protocol(), table.metadata()
             root = resolve_delta_path(str(table.table_uri).rstrip("/") or "/", None)
             _require_known_features(protocol)
@@ -120,8 +124,6 @@ class DeltaTarget(Target):
     def commit(
         self, state: TableState, exchanges: Sequence[Exchange], columns: Sequence[str], properties: Mapping[str, str]
     ) -> int | None:
-        from deltalake import CommitProperties, PostCommitHookProperties
-
         table = state.handle
         note = {"isBlindAppend": False, "parquetBloom": {"operation": "embed", "columns": list(columns)}}
         try:
@@ -131,9 +133,9 @@ class DeltaTarget(Target):
                 table.schema(),
                 partition_by=table.metadata().partition_columns,
                 # A commit after others, as deltalake would repeat it, does not look at what those have removed.
-                commit_properties=CommitProperties(custom_metadata=note, max_commit_retries=0),
+                commit_properties=deltalake.CommitProperties(custom_metadata=note, max_commit_retries=0),
                 # The table's own writers make its checkpoints, and delete old parts of its log.
-                post_commithook_properties=PostCommitHookProperties(
+                post_commithook_properties=deltalake.PostCommitHookProperties(
                     create_checkpoint=False, cleanup_expired_logs=False
                 ),
             )
@@ -168,13 +170,13 @@ class DeltaTarget(Target):
         names = (name for name in self._log(state).names() if len(name) == 25 and name.endswith(".json"))
         return sorted(int(name[:20]) for name in names if name[:20].isdigit() and int(name[:20]) > state.version)
 
-    def _read_commit(self, state: TableState, version: int) -> Iterator[dict[str, Any]]:
+    def _read_commit(self, state: TableState, version: int) -> Iterator[Action]:
         with self._log(state).open(f"{version:020d}.json") as source:
             for line in source.read_at(0, source.size).splitlines():
                 yield json.loads(line)
 
 
-def _count_records(table: Any, root: str) -> dict[str, int | None]:
+def _count_records(table: DeltaTable, root: str) -> dict[str, int | None]:
     """Return the number of rows of each file by deltalake, which knows statistics in any form."""
     actions = pa.table(table.get_add_actions())
     if "num_records" not in actions.column_names:
@@ -183,7 +185,7 @@ def _count_records(table: Any, root: str) -> dict[str, int | None]:
     return dict(zip(names, actions["num_records"].to_pylist(), strict=True))
 
 
-def _require_known_features(protocol: Any) -> None:
+def _require_known_features(protocol: ProtocolVersions) -> None:
     """Raise for a table with a feature that the commit would have to heed, before anything is written."""
     unknown = sorted({*(protocol.reader_features or ()), *(protocol.writer_features or ())} - _FEATURES)
     if protocol.min_writer_version == _IDENTITY_WRITER:
@@ -196,7 +198,7 @@ def _require_known_features(protocol: Any) -> None:
         raise ParquetBloomError(f"{problem}; {WAY_OUT}")
 
 
-def _find_reason(add: Mapping[str, Any], num_records: int | None) -> str | None:
+def _find_reason(add: Action, num_records: int | None) -> str | None:
     """Return why a file cannot be exchanged by its add action."""
     if add.get("deletionVector"):
         return "it has a deletion vector"
@@ -223,17 +225,11 @@ def _name_in_log(exchange: Exchange) -> tuple[str, str]:
     return name, unquote(name)
 
 
-def _make_actions(exchanges: Sequence[Exchange]) -> Iterator[Any]:
-    from deltalake.transaction import AddAction, RemoveAction
-
+def _make_actions(exchanges: Sequence[Exchange]) -> Iterator[AddAction | RemoveAction]:
     now = time.time_ns() // 1_000_000
     for exchange in exchanges:
         add = exchange.old.entry
         values = add.get("partitionValues", {})
         # deltalake quotes paths, and takes them without quotes.
-        yield RemoveAction(unquote(add["path"]), False, now, add["size"], values)
-        yield AddAction(_name_in_log(exchange)[1], exchange.size, values, now, False, add.get("stats"))
-
-
-def _format_setting(value: Any) -> str:
-    return str(value).lower() if isinstance(value, bool) else str(value)
+        yield transaction.RemoveAction(unquote(add["path"]), False, now, add["size"], values)
+        yield transaction.AddAction(_name_in_log(exchange)[1], exchange.size, values, now, False, add.get("stats"))

@@ -4,20 +4,42 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Collection, Mapping, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Callable, Collection, Mapping, Sequence
+from functools import partial
+from typing import TYPE_CHECKING, Literal, NamedTuple
 from uuid import uuid4
 
 from ...errors import ParquetBloomError, StorageError
 from ...storage import is_url
-from ..iceberg.delete_matching import AppliedDeletes
+from ...util.lazy import late_module
+from ..iceberg.iceberg_deletes import AppliedDeletes
 from ..iceberg.iceberg_snapshot import make_snapshot
 from ..iceberg.iceberg_table import IcebergTable, list_opened
-from ..iceberg.manifests import read_files
+from ..iceberg.manifests import ListedManifest, read_files
 from ..iceberg.metadata_folder import CutShortError, list_predecessors, open_metadata_file
-from .exchange_target import WAY_OUT, CommitConflict, Exchange, LiveFile, TableState, Target, find_outside
+from .exchange_files import WAY_OUT, CommitConflict, Exchange, LiveFile, TableState, Target, find_outside
 
-_CODEC: Any = "gzip"
+if TYPE_CHECKING:
+    import pyiceberg.catalog.noop as noop
+    import pyiceberg.exceptions as exceptions
+    import pyiceberg.manifest as manifest_files
+    import pyiceberg.table.refs as refs
+    import pyiceberg.table.snapshots as snapshots
+    import pyiceberg.table.update as changes
+    from pyiceberg.catalog import Catalog
+    from pyiceberg.io import FileIO
+    from pyiceberg.manifest import DataFile, ManifestEntry, ManifestFile
+    from pyiceberg.partitioning import PartitionSpec
+    from pyiceberg.schema import Schema
+    from pyiceberg.table import Table as PyicebergTable
+    from pyiceberg.table.snapshots import Snapshot, Summary
+    from pyiceberg.table.update import TableUpdate
+else:
+    noop, exceptions = late_module("pyiceberg.catalog.noop"), late_module("pyiceberg.exceptions")
+    manifest_files, changes = late_module("pyiceberg.manifest"), late_module("pyiceberg.table.update")
+    refs, snapshots = late_module("pyiceberg.table.refs"), late_module("pyiceberg.table.snapshots")
+
+_CODEC: Literal["gzip"] = "gzip"
 _TOTALS = (
     *("total-data-files", "total-delete-files", "total-records"),
     *("total-position-deletes", "total-equality-deletes", "total-files-size"),
@@ -34,8 +56,8 @@ class NewPath(NamedTuple):
 class _KnownFiles(NamedTuple):
     """What a manifest says of a file: the values of its partition, and what has to stay, comparable."""
 
-    values: tuple[Any, ...]
-    facts: tuple[Any, ...]
+    values: tuple[object, ...]
+    facts: tuple[object, ...]
 
 
 class SnapshotWriter:
@@ -51,7 +73,7 @@ class SnapshotWriter:
     files : the metadata files that were begun.
     """
 
-    def __init__(self, table: Any):
+    def __init__(self, table: PyicebergTable):
         self._table, self._metadata = table, table.metadata
         self.snapshot_id: int = self._metadata.new_snapshot_id()
         self.files: list[str] = []
@@ -59,7 +81,7 @@ class SnapshotWriter:
         self._sums = {"added-files-size": 0, "removed-files-size": 0, "added-records": 0, "added-data-files": 0}
         self._partitions: set[tuple[int, str]] = set()
 
-    def write(self, replaced: Mapping[str, NewPath], note: Mapping[str, str]) -> Any:
+    def write(self, replaced: Mapping[str, NewPath], note: Mapping[str, str]) -> Snapshot:
         """Write manifests and their list, and return pyiceberg's description of the snapshot.
 
         Parameters
@@ -72,13 +94,10 @@ class SnapshotWriter:
         ParquetBloomError
             Not each of the files is live and listed once.
         """
-        from pyiceberg.manifest import ManifestContent, write_manifest_list
-        from pyiceberg.table.snapshots import Snapshot
-
         table, metadata = self._table, self._metadata
         parent, found, manifests = table.current_snapshot(), [], []
         for manifest in parent.manifests(table.io):
-            if manifest.content == ManifestContent.DATA:
+            if manifest.content == manifest_files.ManifestContent.DATA:
                 entries = manifest.fetch_manifest_entry(table.io, discard_deleted=True)
                 here = [entry.data_file.file_path for entry in entries if entry.data_file.file_path in replaced]
                 found += here
@@ -91,10 +110,10 @@ class SnapshotWriter:
         sequence_number = metadata.next_sequence_number()
         path = self._new_file(f"snap-{self.snapshot_id}-0-{self._name}.avro")
         version, ids = metadata.format_version, (self.snapshot_id, parent.snapshot_id)
-        with write_manifest_list(version, table.io.new_output(path), *ids, sequence_number, _CODEC) as writer:
+        output = table.io.new_output(path)
+        with manifest_files.write_manifest_list(version, output, *ids, sequence_number, _CODEC) as writer:
             writer.add_manifests(manifests)
-        make: Any = Snapshot  # mypy knows the names of the JSON only
-        return make(
+        return snapshots.Snapshot(
             snapshot_id=self.snapshot_id,
             parent_snapshot_id=parent.snapshot_id,
             sequence_number=sequence_number if version > 1 else None,
@@ -108,33 +127,31 @@ class SnapshotWriter:
     def delete(self) -> None:
         """Delete the metadata files, as far as that is possible: the snapshot was not committed."""
         for path in self.files:
-            try:
-                self._table.io.delete(path)
-            except Exception:  # of many kinds; it is not worth another error
-                continue
+            _try_to_delete(self._table.io, path)
 
     def _new_file(self, name: str) -> str:
         path: str = self._table.location_provider().new_metadata_location(name)
         self.files.append(path)
         return path
 
-    def _write_manifest(self, old: Any, entries: Sequence[Any], replaced: Mapping[str, NewPath]) -> Any:
-        from pyiceberg.manifest import ManifestEntry, ManifestEntryStatus, write_manifest
-
+    def _write_manifest(
+        self, old: ManifestFile, entries: Sequence[ManifestEntry], replaced: Mapping[str, NewPath]
+    ) -> ManifestFile:
         table, version = self._table, self._metadata.format_version
         spec = table.specs()[old.partition_spec_id]
         known = self._read_files(old)
         _restore_floats(entries, known)
         output = table.io.new_output(self._new_file(f"{self._name}-m{len(self.files)}.avro"))
-        with write_manifest(version, spec, self._find_schema(spec), output, self.snapshot_id, _CODEC) as writer:
+        schema, number = self._find_schema(spec), self.snapshot_id
+        with manifest_files.write_manifest(version, spec, schema, output, number, _CODEC) as writer:
             for entry in entries:
                 file, new = entry.data_file, replaced.get(entry.data_file.file_path)
                 if new is None:
                     writer.existing(entry)
                     continue
                 writer.delete(entry)
-                added = ManifestEntry.from_args(
-                    status=ManifestEntryStatus.ADDED,
+                added = manifest_files.ManifestEntry.from_args(
+                    status=manifest_files.ManifestEntryStatus.ADDED,
                     snapshot_id=self.snapshot_id,
                     sequence_number=entry.sequence_number if version > 1 else None,
                     data_file=move_file(file, new),
@@ -142,25 +159,27 @@ class SnapshotWriter:
                 writer.add_entry(added)
                 self._count(file, new)
         written = writer.to_manifest_file()
-        expected = {replaced[path].path if path in replaced else path: one.facts for path, one in known.items()}
-        if {path: one.facts for path, one in self._read_files(written).items()} != expected:
+        expected = {replaced[path].path if path in replaced else path: file.facts for path, file in known.items()}
+        if {path: file.facts for path, file in self._read_files(written).items()} != expected:
             problem = f"pyiceberg has not written its manifest {old.manifest_path} as it was: nothing was committed"
             raise ParquetBloomError(problem, path=".".join(table.name()))
         return written
 
-    def _read_files(self, manifest: Any) -> dict[str, _KnownFiles]:
+    def _read_files(self, manifest: ManifestFile) -> dict[str, _KnownFiles]:
         """Return {path: what is known} of the live files of a manifest, by our own reader."""
         table = self._table
         own = manifest.sequence_number
-        record = {
-            "manifest_path": manifest.manifest_path,
-            "manifest_length": manifest.manifest_length,
-            "spec_id": manifest.partition_spec_id,
-            "added": manifest.added_files_count,
-            "existing": manifest.existing_files_count,
+        record = ListedManifest(
+            path=manifest.manifest_path,
+            length=manifest.manifest_length,
+            spec_id=manifest.partition_spec_id,
             # Of a manifest that is not in a list yet it is not known.
-            "sequence_number": self._metadata.next_sequence_number() if own is None or own < 0 else own,
-        }
+            sequence_number=self._metadata.next_sequence_number() if own is None or own < 0 else own,
+            key_metadata=None,
+            added=manifest.added_files_count,
+            existing=manifest.existing_files_count,
+            snapshot_id=None,
+        )
         fields = table.specs()[manifest.partition_spec_id].fields
         files = read_files(table.io, record, fields, ".".join(table.name()))
         facts = zip(files.partitions, files.record_counts, files.sequence_numbers, strict=True)
@@ -168,25 +187,23 @@ class SnapshotWriter:
             path: _KnownFiles(values, fact) for path, values, fact in zip(files.paths, files.values, facts, strict=True)
         }
 
-    def _find_schema(self, spec: Any) -> Any:
+    def _find_schema(self, spec: PartitionSpec) -> Schema:
         """Return a schema with the columns of a partition spec, which the current one may have lost."""
-        schemas = [self._table.schema(), *sorted(self._table.schemas().values(), key=lambda one: -one.schema_id)]
+        schemas = [self._table.schema(), *sorted(self._table.schemas().values(), key=lambda schema: -schema.schema_id)]
         for schema in schemas:
-            if all(field.source_id in schema._lazy_id_to_field for field in spec.fields):
+            if all(schema.find_column_name(field.source_id) is not None for field in spec.fields):
                 return schema
         problem = f"no schema has the columns of its partition spec {spec.spec_id}"
         raise ParquetBloomError(problem, path=".".join(self._table.name()))
 
-    def _count(self, file: Any, new: NewPath) -> None:
+    def _count(self, file: DataFile, new: NewPath) -> None:
         self._sums["added-data-files"] += 1
         self._sums["added-files-size"] += new.size
         self._sums["removed-files-size"] += file.file_size_in_bytes
         self._sums["added-records"] += file.record_count
         self._partitions.add((file.spec_id, str(file.partition)))
 
-    def _summarize(self, before: Any, note: Mapping[str, str]) -> Any:
-        from pyiceberg.table.snapshots import Operation, Summary
-
+    def _summarize(self, before: Summary | None, note: Mapping[str, str]) -> Summary:
         sums = {name: str(value) for name, value in self._sums.items()}
         sums |= {"deleted-data-files": sums["added-data-files"], "deleted-records": sums["added-records"]}
         sums["changed-partition-count"] = str(len(self._partitions))
@@ -195,10 +212,10 @@ class SnapshotWriter:
             if total is not None and str(total).isdigit():
                 grown = self._sums["added-files-size"] - self._sums["removed-files-size"]
                 sums[name] = str(int(total) + (grown if name == "total-files-size" else 0))
-        return Summary(Operation.REPLACE, **sums, **note)
+        return snapshots.Summary(snapshots.Operation.REPLACE, **sums, **note)
 
 
-def _restore_floats(entries: Sequence[Any], known: Mapping[str, _KnownFiles]) -> None:
+def _restore_floats(entries: Sequence[ManifestEntry], known: Mapping[str, _KnownFiles]) -> None:
     """Set partition values that are floats to what the manifest has: pyiceberg reads doubles in single precision."""
     for entry in entries:
         file = entry.data_file
@@ -207,12 +224,11 @@ def _restore_floats(entries: Sequence[Any], known: Mapping[str, _KnownFiles]) ->
                 file.partition[position] = value
 
 
-def move_file(file: Any, new: NewPath) -> Any:
+def move_file(file: DataFile, new: NewPath) -> DataFile:
     """Return pyiceberg's description of a data file at another place, with all else as it was."""
-    from pyiceberg.manifest import DATA_FILE_TYPE, DEFAULT_READ_VERSION, DataFile
-
-    moved = DataFile(*(file[position] for position in range(len(file))))
-    for position, field in enumerate(DATA_FILE_TYPE[DEFAULT_READ_VERSION].fields):
+    moved = manifest_files.DataFile(*(file[position] for position in range(len(file))))
+    fields = manifest_files.DATA_FILE_TYPE[manifest_files.DEFAULT_READ_VERSION].fields
+    for position, field in enumerate(fields):
         if field.name == "file_path":
             moved[position] = new.path
         elif field.name == "file_size_in_bytes":
@@ -248,11 +264,9 @@ class IcebergTarget(Target):
         self._sent = self._refused = False  # whether a commit went to the catalog, and whether that has refused it
 
     def read_state(self) -> TableState:
-        from pyiceberg.catalog.noop import NoopCatalog
-
         contents = self._table.read_contents()
         table, manifests = contents.table, contents.manifests
-        if isinstance(table.catalog, NoopCatalog):
+        if isinstance(table.catalog, noop.NoopCatalog):
             problem = "an Iceberg table given by its folder or metadata has no catalog to commit to"
             raise ParquetBloomError(f"{problem}; give a pyiceberg Table, or catalog= and its name", path=self.name)
         if table.metadata.format_version > _HIGHEST_FORMAT:
@@ -287,38 +301,36 @@ class IcebergTarget(Target):
     def commit(
         self, state: TableState, exchanges: Sequence[Exchange], columns: Sequence[str], properties: Mapping[str, str]
     ) -> int | None:
-        from pyiceberg.exceptions import CommitFailedException, WaitingForLockException
-        from pyiceberg.table import update as changes
-        from pyiceberg.table.refs import MAIN_BRANCH, SnapshotRefType
-
         table, version = state.handle, state.version
-        updates: list[Any] = []
-        set_ref: Any = changes.SetSnapshotRefUpdate  # of these two mypy knows the names of the JSON only
-        require_ref: Any = changes.AssertRefSnapshotId
+        updates: list[TableUpdate] = []
         self._sent = self._refused = False
         try:
             if exchanges:
                 self._attempts.append(SnapshotWriter(table))
-                replaced = {one.old.entry: NewPath(_name_in_metadata(one), one.size) for one in exchanges}
+                replaced = {
+                    exchange.old.entry: NewPath(_name_in_metadata(exchange), exchange.size) for exchange in exchanges
+                }
                 snapshot = self._attempts[-1].write(replaced, {"parquet-bloom.columns": ", ".join(columns)})
-                version, branch = snapshot.snapshot_id, table.metadata.refs.get(MAIN_BRANCH)
+                version, branch = snapshot.snapshot_id, table.metadata.refs.get(refs.MAIN_BRANCH)
                 kept = {} if branch is None else branch.model_dump(exclude={"snapshot_id", "snapshot_ref_type"})
                 updates += [
                     changes.AddSnapshotUpdate(snapshot=snapshot),
-                    set_ref(ref_name=MAIN_BRANCH, type=SnapshotRefType.BRANCH, snapshot_id=version, **kept),
+                    changes.SetSnapshotRefUpdate(
+                        ref_name=refs.MAIN_BRANCH, type=refs.SnapshotRefType.BRANCH, snapshot_id=version, **kept
+                    ),
                 ]
             if properties:
                 updates.append(changes.SetPropertiesUpdate(updates=dict(properties)))
             requirements = (
                 changes.AssertTableUUID(uuid=table.metadata.table_uuid),
-                require_ref(ref=MAIN_BRANCH, snapshot_id=state.version),
+                changes.AssertRefSnapshotId(ref=refs.MAIN_BRANCH, snapshot_id=state.version),
             )
             opened = list_opened(table.catalog)
             self._begun.append(_Begun(table.io, opened, len(opened)))
             self._sent = True
             table.catalog.commit_table(table, requirements, tuple(updates))
             return version
-        except (CommitFailedException, WaitingForLockException) as error:
+        except (exceptions.CommitFailedException, exceptions.WaitingForLockException) as error:
             self._refused = True
             # A request that was sent twice, as the first answer was lost, is refused for its own sake.
             found = self.find_commit(state, exchanges)
@@ -332,7 +344,7 @@ class IcebergTarget(Target):
             raise StorageError.wrap(error, "cannot commit to the Iceberg table", self.name) from error
 
     def find_commit(self, state: TableState, exchanges: Sequence[Exchange]) -> int | None:
-        """See `Target`. A snapshot that is on its way is refused once the branch has another one than it follows."""
+        """A snapshot that is on its way is refused once the branch has another one than it follows."""
         current = None
         if self._sent:
             current = self._table.read_contents().table
@@ -348,7 +360,7 @@ class IcebergTarget(Target):
         self._delete_attempts(current)
         return None
 
-    def _delete_attempts(self, current: Any) -> None:
+    def _delete_attempts(self, current: PyicebergTable | None) -> None:
         """Delete what was written for commits that have failed for certain.
 
         Parameters
@@ -376,7 +388,7 @@ class _Begun(NamedTuple):
     first : the first of them that is of the call.
     """
 
-    io: Any
+    io: FileIO
     opened: list[str]
     first: int
 
@@ -392,11 +404,8 @@ class _Begun(NamedTuple):
         paths = self.opened[self.first :]
         names = {path.rpartition("/")[2] for path in paths}
         for path in paths:
-            try:
-                if path.rpartition("/")[2] not in committed and self._is_new(path, names):
-                    self.io.delete(path)
-            except Exception:  # of many kinds; it is not worth another error
-                continue
+            if path.rpartition("/")[2] not in committed:
+                _try_to_delete(self.io, path, partial(self._is_new, path, names))
 
     def _is_new(self, path: str, names: Collection[str]) -> bool:
         try:
@@ -407,7 +416,16 @@ class _Begun(NamedTuple):
         return bool(before) and before[-1] in names
 
 
-def _ends_with_call(catalog: Any) -> bool:
+def _try_to_delete(io: FileIO, path: str, may_delete: Callable[[], bool] = lambda: True) -> None:
+    """Delete a metadata file if it may be and can be."""
+    try:
+        if may_delete():
+            io.delete(path)
+    except Exception:  # pyiceberg raises the errors of every store; one that stays is not worth another error
+        return
+
+
+def _ends_with_call(catalog: Catalog) -> bool:
     """Return whether a commit cannot take effect after the call to a catalog has ended: a database in a file."""
     dialect = getattr(getattr(catalog, "engine", None), "dialect", None)
     return getattr(dialect, "name", None) == "sqlite"

@@ -10,13 +10,21 @@ import json
 from collections import deque
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 import pyarrow as pa
+from numpy.typing import NDArray
 
 from ...core.decode.avro import TYPES, RecordDecoder, read_block_head
 from ...errors import ParquetBloomError, StorageError
+from ...util.lazy import late_module
+
+if TYPE_CHECKING:
+    import pyiceberg.avro.codecs as codecs
+    from pyiceberg.io import FileIO
+else:
+    codecs = late_module("pyiceberg.avro.codecs")
 
 Wanted: TypeAlias = "Mapping[int, Wanted | None]"
 """The fields of a record to read, by field id, and which parts of them; None for all."""
@@ -40,7 +48,7 @@ class AvroNode:
     """
 
     type: str
-    annotations: Mapping[str, Any]
+    annotations: Mapping[str, object]
     null_branch: int
     is_kept: bool
     field_id: int | None
@@ -56,7 +64,7 @@ class AvroNode:
         return kind, self.null_branch, self.is_kept, size, self.children.start, len(self.children)
 
 
-def compile_schema(schema: Any, wanted: Wanted) -> list[AvroNode]:
+def compile_schema(schema: object, wanted: Wanted) -> list[AvroNode]:
     """Return the types in a schema: the records' first, the children of each side by side and after it.
 
     Raises
@@ -66,7 +74,7 @@ def compile_schema(schema: Any, wanted: Wanted) -> list[AvroNode]:
     """
     named = _find_named(schema)
     nodes: list[AvroNode] = []
-    pending: deque[tuple[Any, Wanted | None, bool, int | None, str]] = deque([(schema, wanted, True, None, "")])
+    pending: deque[tuple[object, Wanted | None, bool, int | None, str]] = deque([(schema, wanted, True, None, "")])
     while pending:
         given, parts, is_kept, field_id, name = pending.popleft()
         kind, annotations, null_branch = _resolve(given, named)
@@ -81,7 +89,7 @@ def compile_schema(schema: Any, wanted: Wanted) -> list[AvroNode]:
     return nodes
 
 
-def _list_parts(kind: str, annotations: Mapping[str, Any]) -> list[tuple[Any, int | None, str]]:
+def _list_parts(kind: str, annotations: Mapping[str, object]) -> list[tuple[object, int | None, str]]:
     """Return schema, field id and name of the parts of a type."""
     if kind == "array":
         return [(annotations.get("items"), None, "")]
@@ -95,7 +103,7 @@ def _list_parts(kind: str, annotations: Mapping[str, Any]) -> list[tuple[Any, in
     return [(each.get("type"), number, str(each.get("name", ""))) for each, number in zip(fields, numbers, strict=True)]
 
 
-def _resolve(schema: Any, named: Mapping[str, Any]) -> tuple[str, Mapping[str, Any], int]:
+def _resolve(schema: object, named: Mapping[str, object]) -> tuple[str, Mapping[str, object], int]:
     """Return the type that a schema is of, its annotations, and which branch of a union null is."""
     null_branch = -1
     if isinstance(schema, list):
@@ -108,7 +116,7 @@ def _resolve(schema: Any, named: Mapping[str, Any]) -> tuple[str, Mapping[str, A
         schema = schema["type"]
     if isinstance(schema, str) and schema in named:
         schema = named[schema]
-    annotations: Mapping[str, Any] = schema if isinstance(schema, dict) else {"type": schema}
+    annotations: Mapping[str, object] = schema if isinstance(schema, dict) else {"type": schema}
     kind = annotations.get("type")
     if kind == "map":
         return "array", _as_entries(annotations), null_branch
@@ -117,27 +125,27 @@ def _resolve(schema: Any, named: Mapping[str, Any]) -> tuple[str, Mapping[str, A
     return kind, annotations, null_branch
 
 
-def _as_entries(annotations: Mapping[str, Any]) -> dict[str, Any]:
+def _as_entries(annotations: Mapping[str, object]) -> dict[str, object]:
     """Return a map as the array of records that it is stored as."""
     fields = [{"name": "key", "type": "string"}, {"name": "value", "type": annotations.get("values")}]
     return {"type": "array", "items": {"type": "record", "fields": fields}}
 
 
-def _find_named(schema: Any) -> dict[str, Any]:
+def _find_named(schema: object) -> dict[str, object]:
     """Return the types that a schema names, which may be used again by their names."""
-    named: dict[str, Any] = {}
+    named: dict[str, object] = {}
     pending = [schema]
     while pending:
-        one = pending.pop()
-        if isinstance(one, dict):
-            if one.get("type") in _NAMED and isinstance(one.get("name"), str):
-                named.setdefault(one["name"], one)
-                if isinstance(one.get("namespace"), str):
-                    named.setdefault(f"{one['namespace']}.{one['name']}", one)
-            pending.extend(value for value in one.values() if isinstance(value, dict | list))
-        elif isinstance(one, list):
-            pending.extend(value for value in one if isinstance(value, dict | list))
-    return {name: one for name, one in named.items() if name not in TYPES and name != "map"}
+        part = pending.pop()
+        if isinstance(part, dict):
+            if part.get("type") in _NAMED and isinstance(part.get("name"), str):
+                named.setdefault(part["name"], part)
+                if isinstance(part.get("namespace"), str):
+                    named.setdefault(f"{part['namespace']}.{part['name']}", part)
+            pending.extend(value for value in part.values() if isinstance(value, dict | list))
+        elif isinstance(part, list):
+            pending.extend(value for value in part if isinstance(value, dict | list))
+    return {name: part for name, part in named.items() if name not in TYPES and name != "map"}
 
 
 _MAGIC = b"Obj\x01"
@@ -168,12 +176,12 @@ class AvroColumn:
     fields : of a record, by field id.
     """
 
-    annotations: Mapping[str, Any]
+    annotations: Mapping[str, object]
     array: pa.Array
     fields: Mapping[int, AvroColumn]
 
 
-def read_avro(file_io: Any, path: str, name: str, wanted: Wanted, length: int | None = None) -> AvroColumn:
+def read_avro(file_io: FileIO, path: str, name: str, wanted: Wanted, length: int | None = None) -> AvroColumn:
     """Return the records of an Avro file.
 
     Parameters
@@ -204,13 +212,11 @@ def read_avro(file_io: Any, path: str, name: str, wanted: Wanted, length: int | 
 
 
 def _read_records(data: bytes, wanted: Wanted) -> AvroColumn:
-    from pyiceberg.avro.codecs import KNOWN_CODECS
-
     meta, sync, at = _read_header(data)
     codec_name = meta.get("avro.codec", b"null").decode()
-    if codec_name not in KNOWN_CODECS:
+    if codec_name not in codecs.KNOWN_CODECS:
         raise ValueError(f"it is compressed by {codec_name!r}, which is not known")
-    codec = KNOWN_CODECS[codec_name]
+    codec = codecs.KNOWN_CODECS[codec_name]
     nodes = compile_schema(json.loads(meta.get("avro.schema", b"")), wanted)
     decoder = RecordDecoder([node.to_tuple() for node in nodes])
     while at < len(data):
@@ -263,7 +269,7 @@ def _make_column(nodes: list[AvroNode], index: int, decoder: RecordDecoder) -> A
         array = pa.Array.from_buffers(of, count, [nulls], children=[column.array for column in columns])
         ids = [nodes[i].field_id for i in chosen]
         return AvroColumn(
-            node.annotations, array, {i: one for i, one in zip(ids, columns, strict=True) if i is not None}
+            node.annotations, array, {i: column for i, column in zip(ids, columns, strict=True) if i is not None}
         )
     buffers = [nulls, pa.py_buffer(values)]
     if node.type in ("bytes", "fixed", "string"):
@@ -274,5 +280,5 @@ def _make_column(nodes: list[AvroNode], index: int, decoder: RecordDecoder) -> A
     return AvroColumn(node.annotations, array, {})
 
 
-def _pack(flags: Any) -> bytes:
+def _pack(flags: NDArray[np.uint8] | NDArray[np.bool_]) -> bytes:
     return np.packbits(flags, bitorder="little").tobytes()

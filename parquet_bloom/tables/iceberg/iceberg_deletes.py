@@ -4,33 +4,54 @@ from __future__ import annotations
 
 import struct
 import zlib
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from bisect import bisect_left, bisect_right
+from collections import defaultdict
+from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, NamedTuple, NoReturn, TypeAlias, TypeVar
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
+from pyroaring import BitMap64
 
 from ...errors import ParquetBloomError, StorageError
 from ...util.arrow_values import keep
-from ..deletions import RowNumbers, find_in_bitmap
+from ...util.lazy import late_module
 from ..table_locations import without_scheme
-from .delete_matching import AppliedDeletes
-from .iceberg_files import SizedCache
+from ..table_snapshot import RowNumbers, find_in_bitmap
 from .iceberg_statistics import IcebergField
-from .manifests import EQUALITY_DELETES, DeleteFile
+from .manifests import (
+    EQUALITY_DELETES,
+    POSITION_DELETES,
+    UNKNOWN_SEQUENCE,
+    DeleteFile,
+    Manifests,
+    Partition,
+    SizedCache,
+)
+
+if TYPE_CHECKING:
+    from pyiceberg.io import FileIO
+
+if TYPE_CHECKING:
+    import pyiceberg.transforms as transforms
+    from pyiceberg.partitioning import PartitionSpec
+else:
+    transforms = late_module("pyiceberg.transforms")
+
 
 _FIELD_ID = b"PARQUET:field_id"
 
 ColumnPath = tuple[str, ...]
+Values: TypeAlias = "pa.Array | pa.ChunkedArray"
 
 
 @contextmanager
-def open_delete_file(file_io: Any, file: DeleteFile) -> Iterator[pq.ParquetFile]:
+def open_delete_file(file_io: FileIO, file: DeleteFile) -> Iterator[pq.ParquetFile]:
     """Open a Parquet delete file.
 
     Parameters
@@ -65,7 +86,7 @@ def find_by_id(schema: pa.Schema, field_id: int) -> ColumnPath | None:
     return None
 
 
-def read_equality(file_io: Any, file: DeleteFile, columns: Sequence[IcebergField]) -> tuple[pa.Table, int]:
+def read_equality(file_io: FileIO, file: DeleteFile, columns: Sequence[IcebergField]) -> tuple[pa.Table, int]:
     """Return the values that a file deletes, in comparable form and without duplicates, and their size in bytes.
 
     Parameters
@@ -100,7 +121,7 @@ def read_equality(file_io: Any, file: DeleteFile, columns: Sequence[IcebergField
     return result, result.nbytes
 
 
-def enumerate_names(arrays: Sequence[Any]) -> list[tuple[str, Any]]:
+def enumerate_names(arrays: Sequence[Values]) -> list[tuple[str, Values]]:
     """Return arrays with the names that columns have here: their numbers."""
     return [(str(number), each) for number, each in enumerate(arrays)]
 
@@ -207,8 +228,8 @@ _BATCH = 1 << 17  # rows
 _OVERHEAD = 400  # bytes for each data file that is named
 
 
-def read_positions(file_io: Any, file: DeleteFile) -> tuple[dict[str, Any], int]:
-    """Return {path of a data file: its positions as a `pyroaring.BitMap64`}, and the size of that in bytes.
+def read_positions(file_io: FileIO, file: DeleteFile) -> tuple[dict[str, BitMap64], int]:
+    """Return {path of a data file: its positions}, and the size of that in bytes.
 
     Paths are without the scheme of local files, as some writers have it in the manifest only.
 
@@ -219,9 +240,7 @@ def read_positions(file_io: Any, file: DeleteFile) -> tuple[dict[str, Any], int]
     Exception
         Of many kinds, from pyarrow and pyiceberg: the file cannot be read.
     """
-    from pyroaring import BitMap64
-
-    result: dict[str, Any] = {}
+    result: dict[str, BitMap64] = {}
     with open_delete_file(file_io, file) as parquet:
         schema = parquet.schema_arrow
         columns = [
@@ -259,16 +278,14 @@ _FEWEST_WITH_OFFSETS = 4  # containers, of a bitmap with runs
 _HIGHEST_KEY = (1 << 31) - 1  # positions are signed 64-bit numbers
 
 
-def parse_bitmap(data: bytes) -> Any:
-    """Return the bitmap as a `pyroaring.BitMap64`.
+def parse_bitmap(data: bytes) -> BitMap64:
+    """Parse a bitmap, and check all of it.
 
     Raises
     ------
     ValueError
         It is malformed.
     """
-    from pyroaring import BitMap64
-
     _check_all(data)
     return BitMap64.deserialize(data)
 
@@ -355,8 +372,8 @@ _FRAME = 12  # bytes: the length and the checksum, both big-endian, and the magi
 _VECTOR_OVERHEAD = 200  # bytes, of a bitmap in memory
 
 
-def read_vector(file_io: Any, file: DeleteFile) -> tuple[Any, int]:
-    """Return the positions as a `pyroaring.BitMap64`, and its size in bytes.
+def read_vector(file_io: FileIO, file: DeleteFile) -> tuple[BitMap64, int]:
+    """Return the positions, and its size in bytes.
 
     Parameters
     ----------
@@ -414,12 +431,12 @@ class DeleteContext:
     check : raises if a delete file, named as in the metadata, does not lie where the table's files have to.
     """
 
-    file_io: Any
+    file_io: FileIO
     fields: Mapping[int, IcebergField]
     check: Callable[[str], None]
     cache: SizedCache
 
-    def read(self, file: DeleteFile, key: Any, read: Callable[[], tuple[T, int]]) -> T:
+    def read(self, file: DeleteFile, key: Hashable, read: Callable[[], tuple[T, int]]) -> T:
         """Return what is kept of a delete file, or read it."""
 
         def read_checked() -> tuple[T, int]:
@@ -459,7 +476,7 @@ class FileDeletes:
             return found[0]
         return np.unique(np.concatenate(found)) if found else np.empty(0, np.int64)
 
-    def _list_bitmaps(self) -> list[Any]:
+    def _list_bitmaps(self) -> list[BitMap64]:
         context, applied = self.context, self.applied
         if applied.vector is not None:
             file = applied.vector
@@ -541,14 +558,151 @@ def _make_comparable(rows: pa.Table, columns: Sequence[IcebergField]) -> pa.Tabl
     return pa.table(dict(enumerate_names(arrays)))
 
 
-def _refuse(problem: str) -> Any:
+def _refuse(problem: str) -> NoReturn:
     raise ParquetBloomError(f"its deleted rows cannot be determined: {problem}")
 
 
-def _find_rows(bitmap: Any, rows: RowNumbers) -> NDArray[np.int64]:
-    """Return those of some rows that are in a bitmap."""
+def _find_rows(bitmap: BitMap64, rows: RowNumbers) -> NDArray[np.int64]:
     if not isinstance(rows, range):
         return find_in_bitmap(bitmap, rows)
-    from pyroaring import BitMap64
-
     return np.frombuffer((bitmap & BitMap64(rows)).to_array(), np.uint64).astype(np.int64)
+
+
+class AppliedDeletes(NamedTuple):
+    """The delete files of one data file; the problem, if there is one, why they cannot be determined."""
+
+    vector: DeleteFile | None
+    positions: tuple[DeleteFile, ...]
+    equality: tuple[DeleteFile, ...]
+    problem: str | None = None
+
+
+class _Ordered:
+    """Delete files by sequence number. The results for one number are one object, as many data files share them."""
+
+    def __init__(self, files: Iterable[DeleteFile]) -> None:
+        self._files = sorted(files, key=lambda file: (file.sequence_number, file.path))
+        self._numbers = [file.sequence_number for file in self._files]
+        self._known: dict[int, tuple[DeleteFile, ...]] = {}
+
+    def starting_at(self, number: int) -> tuple[DeleteFile, ...]:
+        """Return the files of this sequence number or a later one."""
+        return self._from(bisect_left(self._numbers, number))
+
+    def after(self, number: int) -> tuple[DeleteFile, ...]:
+        """Return the files of later sequence numbers."""
+        return self._from(bisect_right(self._numbers, number))
+
+    def _from(self, start: int) -> tuple[DeleteFile, ...]:
+        if start not in self._known:
+            self._known[start] = tuple(self._files[start:])
+        return self._known[start]
+
+
+_NONE = _Ordered(())
+
+
+def match_deletes(manifests: Manifests, specs: Mapping[int, PartitionSpec]) -> dict[int, AppliedDeletes]:
+    """Return the delete files that apply, by the number of the data file in `manifests`.
+
+    Parameters
+    ----------
+    manifests : the files of a snapshot.
+    specs : the table's partition specs, pyiceberg's, by id.
+    """
+    if not manifests.deletes:
+        return {}
+    vectors: defaultdict[str, list[DeleteFile]] = defaultdict(list)
+    by_path: defaultdict[str, list[DeleteFile]] = defaultdict(list)
+    by_partition: defaultdict[Partition, list[DeleteFile]] = defaultdict(list)
+    equality: defaultdict[Partition, list[DeleteFile]] = defaultdict(list)
+    everywhere: list[DeleteFile] = []
+    plain_paths = {without_scheme(path) for path in manifests.paths}
+    for file in manifests.deletes:
+        if file.content == EQUALITY_DELETES:
+            (everywhere if _is_unpartitioned(specs[file.partition[0]]) else equality[file.partition]).append(file)
+        elif file.content != POSITION_DELETES:
+            everywhere.append(file)  # reading it fails, by name
+        elif file.file_format == "PUFFIN":
+            vectors[without_scheme(file.referenced or "")].append(file)
+        elif (target := _find_target(file, plain_paths)) is not None:
+            by_path[target].append(file)
+        else:
+            by_partition[file.partition].append(file)
+    path_deletes = {path: _Ordered(files) for path, files in by_path.items()}
+    partition_deletes = {partition: _Ordered(files) for partition, files in by_partition.items()}
+    equality_deletes = {partition: _Ordered([*files, *everywhere]) for partition, files in equality.items()}
+    global_deletes = _Ordered(everywhere)
+    unknown = any(file.sequence_number == UNKNOWN_SEQUENCE for file in manifests.deletes)
+    unreferenced = bool(vectors.get(""))
+    result = {}
+    for row, written in enumerate(manifests.paths):
+        path, number, partition = (
+            without_scheme(written),
+            manifests.sequence_numbers[row],
+            manifests.partitions[row],
+        )
+        of_path = path_deletes.get(path, _NONE).starting_at(number)
+        of_partition = partition_deletes.get(partition, _NONE).starting_at(number)
+        by_values = equality_deletes.get(partition, global_deletes).after(number)
+        positions = (*of_path, *(file for file in of_partition if may_name(file, written))) if of_partition else of_path
+        problem = None
+        vector = None
+        if unknown or number == UNKNOWN_SEQUENCE:
+            problem = "a manifest does not say in which order files and deletes were added"
+        elif unreferenced:
+            problem = "a deletion vector does not name its data file"
+        elif path in vectors:
+            vector, problem = _choose_vector(vectors[path], number, partition)
+            positions = ()
+        if problem is None:
+            stray = next((file for file in positions if file.partition != partition), None)
+            problem = stray and f"{stray.path} names the file, but is of another partition"
+        if vector or positions or by_values or problem:
+            result[row] = AppliedDeletes(vector, positions, by_values, problem)
+    return result
+
+
+def may_name(file: DeleteFile, path: str) -> bool:
+    """Return whether a file of positions may have some of a data file, by the bounds of its paths."""
+    if file.lower is None or file.upper is None:
+        return True
+    plain = without_scheme(path)
+    forms = {path, plain} | ({f"file://{plain}", f"file:{plain}"} if plain.startswith("/") else set())
+    return any(_is_within(form.encode(), file.lower, file.upper) for form in forms)
+
+
+def _is_within(path: bytes, lower: bytes, upper: bytes) -> bool:
+    """Return whether a path is within bounds; the upper one may be cut, and need not have been rounded up."""
+    return lower <= path and (path <= upper or path.startswith(upper))
+
+
+def _find_target(file: DeleteFile, paths: Collection[str]) -> str | None:
+    """Return the one data file that a file of positions is for, without its scheme; None for many.
+
+    Parameters
+    ----------
+    paths : the data files. Bounds that are equal, and none of these, may have been cut.
+    """
+    if file.referenced is not None:
+        return without_scheme(file.referenced)
+    if file.lower is not None and file.lower == file.upper:
+        target = without_scheme(file.lower.decode("utf-8", "surrogateescape"))
+        return target if target in paths else None
+    return None
+
+
+def _choose_vector(files: list[DeleteFile], number: int, partition: Partition) -> tuple[DeleteFile, str | None]:
+    """Return the deletion vector of a data file, and why it cannot be applied, if so."""
+    file = files[0]
+    if len(files) > 1:
+        return file, f"it has {len(files)} deletion vectors, {file.path} being one"
+    if file.sequence_number < number:
+        return file, f"its deletion vector in {file.path} is older than the file"
+    if file.partition != partition:
+        return file, f"its deletion vector in {file.path} is of another partition"
+    return file, None
+
+
+def _is_unpartitioned(spec: PartitionSpec) -> bool:
+    return all(isinstance(each.transform, transforms.VoidTransform) for each in spec.fields)

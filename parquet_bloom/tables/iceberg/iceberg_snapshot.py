@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
 from itertools import pairwise
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
@@ -17,11 +17,10 @@ import pyarrow as pa
 from ...errors import ParquetBloomError, StorageError
 from ...predicate.pruning_statistics import PruningStatisticsArray
 from ...redaction import shown_redacted
-from ..table_locations import require_inside, without_scheme
+from ...util.lazy import late_module
+from ..table_locations import require_all_inside, require_inside, require_location, resolve_iceberg_path, without_scheme
 from ..table_snapshot import TableFile, TableSnapshot, as_integer
-from .delete_matching import AppliedDeletes, match_deletes
-from .iceberg_deletes import DeleteContext, EqualityDeletes, FileDeletes
-from .iceberg_files import SizedCache, require_all_inside, require_location, resolve_path
+from .iceberg_deletes import AppliedDeletes, DeleteContext, EqualityDeletes, FileDeletes, match_deletes
 from .iceberg_statistics import (
     FieldStatistics,
     IcebergField,
@@ -30,22 +29,31 @@ from .iceberg_statistics import (
     make_arrow_schema,
     make_columns,
 )
-from .manifests import Manifests, read_manifests
+from .manifests import Manifests, SizedCache, read_manifests
+
+if TYPE_CHECKING:
+    import pyiceberg.conversions as conversions
+    import pyiceberg.transforms as transforms
+    from pyiceberg.partitioning import PartitionSpec
+    from pyiceberg.schema import Schema
+    from pyiceberg.table import Table as PyicebergTable
+    from pyiceberg.table.metadata import TableMetadata
+    from pyiceberg.table.snapshots import Snapshot
+else:
+    conversions, transforms = late_module("pyiceberg.conversions"), late_module("pyiceberg.transforms")
 
 
-def find_identities(specs: Mapping[int, Any]) -> dict[int, dict[int, int]]:
+def find_identities(specs: Mapping[int, PartitionSpec]) -> dict[int, dict[int, int]]:
     """Return {field id of the column: {spec id: position of its value}} of the identity partitions of all specs."""
-    from pyiceberg.transforms import IdentityTransform
-
     result: dict[int, dict[int, int]] = {}
     for spec_id, spec in specs.items():
         for position, each in enumerate(spec.fields):
-            if isinstance(each.transform, IdentityTransform):
+            if isinstance(each.transform, transforms.IdentityTransform):
                 result.setdefault(each.source_id, {}).setdefault(spec_id, position)
     return result
 
 
-def make_values(values: Sequence[Any], arrow_type: pa.DataType) -> pa.Array:
+def make_values(values: Sequence[object], arrow_type: pa.DataType) -> pa.Array:
     """Return partition values, as pyiceberg reads them, in a column's Arrow type.
 
     It reads dates, times and timestamps as numbers of the column's unit.
@@ -59,18 +67,16 @@ def make_values(values: Sequence[Any], arrow_type: pa.DataType) -> pa.Array:
     return pa.array(values, arrow_type)
 
 
-def serialize_values(column: IcebergField, values: Sequence[Any], known: Sequence[bool]) -> pa.StructArray:
+def serialize_values(column: IcebergField, values: Sequence[object], known: Sequence[bool]) -> pa.StructArray:
     """Return partition values of a column as bounds in the metadata would have them, and which are known."""
-    from pyiceberg.conversions import to_bytes
-
     stored: list[bytes | None] = []
     certain = []
     for value, is_known in zip(values, known, strict=True):
         serialized = None
         if is_known and value is not None:
             try:
-                serialized = to_bytes(column.iceberg_type, value)
-            except Exception:  # of many kinds: it is not a value of the type
+                serialized = conversions.to_bytes(column.iceberg_type, value)
+            except Exception:  # pyiceberg raises whatever the first operation on a value of another type raises
                 is_known = False
         stored.append(serialized)
         certain.append(is_known)
@@ -94,7 +100,7 @@ _NAMES = {
 }
 
 
-def translate_settings(properties: Mapping[str, Any]) -> dict[str, Any] | None:
+def translate_settings(properties: Mapping[str, object]) -> dict[str, str] | None:
     """Return obstore's settings for pyiceberg's; None if there are none, so that the environment's count.
 
     Settings of one store come before those of all (`s3.region` before `client.region`).
@@ -125,9 +131,9 @@ class Contents:
     deletes : the delete files, by the number of the data file in `manifests`.
     """
 
-    table: Any
-    snapshot: Any
-    schema: Any
+    table: PyicebergTable
+    snapshot: Snapshot | None
+    schema: Schema
     root: str
     files: list[TableFile]
     order: list[int]
@@ -148,7 +154,12 @@ def named_errors(name: str) -> Iterator[None]:
 
 
 def read_contents(
-    table: Any, request: Request, name: str, given: str | None, outside: bool, cache: SizedCache | None = None
+    table: PyicebergTable,
+    request: Request,
+    name: str,
+    given: str | None,
+    outside: bool,
+    cache: SizedCache | None = None,
 ) -> Contents:
     """Read the metadata of a table.
 
@@ -170,18 +181,18 @@ def read_contents(
     """
     with named_errors(name):
         snapshot, schema = choose_snapshot(table, request, name)
-        root = resolve_path(table.location().rstrip("/") or "/", name)
+        root = resolve_iceberg_path(table.location().rstrip("/") or "/", name)
         if given is not None and not outside:
             require_location(root, given)
         manifests = read_manifests(table, snapshot, root if given is not None and not outside else None, name, cache)
-        paths = [resolve_path(path, name) for path in manifests.paths]
+        paths = [resolve_iceberg_path(path, name) for path in manifests.paths]
         order = sorted(range(len(paths)), key=paths.__getitem__)
         files = [TableFile(paths[row], manifests.sizes[row]) for row in order]
         deletes = match_deletes(manifests, table.specs())
     for row, file_format in enumerate(manifests.formats):
         if str(file_format).upper() != "PARQUET":
             raise ParquetBloomError(f"its file {manifests.paths[row]} is not a Parquet file", path=name)
-    twice = next((one.path for one, two in pairwise(files) if one.path == two.path), None)
+    twice = next((file.path for file, other in pairwise(files) if file.path == other.path), None)
     if twice is not None:
         raise ParquetBloomError(f"its file {twice} is listed twice: its rows would be counted twice", path=name)
     if not outside:
@@ -361,7 +372,7 @@ class Request:
     as_of: int | None = None
 
 
-def make_request(snapshot_id: Any, ref: Any, as_of: Any) -> Request:
+def make_request(snapshot_id: object, ref: object, as_of: object) -> Request:
     """Check and convert what a caller gives.
 
     Raises
@@ -382,7 +393,7 @@ def make_request(snapshot_id: Any, ref: Any, as_of: Any) -> Request:
     return Request(number, ref, None if as_of is None else _to_millis(as_of))
 
 
-def _to_millis(as_of: Any) -> int:
+def _to_millis(as_of: object) -> int:
     moment = as_of
     if isinstance(as_of, str):
         with contextlib.suppress(ValueError):
@@ -393,7 +404,7 @@ def _to_millis(as_of: Any) -> int:
     return (moment - _EPOCH) // dt.timedelta(milliseconds=1)
 
 
-def choose_snapshot(table: Any, request: Request, name: str) -> tuple[Any, Any]:
+def choose_snapshot(table: PyicebergTable, request: Request, name: str) -> tuple[Snapshot | None, Schema]:
     """Return the snapshot, None if the table is empty, and the schema; both pyiceberg's.
 
     The current snapshot and branches are read with the table's current schema, as the format's documentation has it;
@@ -419,7 +430,7 @@ def choose_snapshot(table: Any, request: Request, name: str) -> tuple[Any, Any]:
     return snapshot, table.schemas().get(snapshot.schema_id, table.schema())
 
 
-def _find_ref(metadata: Any, ref: str, name: str) -> tuple[Any, bool]:
+def _find_ref(metadata: TableMetadata, ref: str, name: str) -> tuple[Snapshot | None, bool]:
     """Return the snapshot of a branch or tag, and whether it is a branch."""
     if ref not in metadata.refs:
         if ref == _MAIN and metadata.current_snapshot_id is None:
@@ -433,7 +444,7 @@ def _find_ref(metadata: Any, ref: str, name: str) -> tuple[Any, bool]:
     return snapshot, str(found.snapshot_ref_type) == "branch"
 
 
-def _find_snapshot(metadata: Any, request: Request, name: str) -> Any:
+def _find_snapshot(metadata: TableMetadata, request: Request, name: str) -> Snapshot:
     snapshot_id = request.snapshot_id
     if request.as_of is not None:
         log = metadata.snapshot_log

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 import pyarrow as pa
@@ -15,8 +15,18 @@ from ...errors import UnsupportedTypeError
 from ...hashing.column_type import ColumnType, Kind, from_arrow
 from ...metadata.writer_rules import SHORTEST_CUT
 from ...predicate.pruning_statistics import NO, UNKNOWN, YES, PruningStatisticsArray
+from ...util.lazy import late_module
 from ..table_snapshot import TableColumn
 from .manifests import FieldMap, Manifests
+
+if TYPE_CHECKING:
+    import pyiceberg.io.pyarrow as arrow_io
+    import pyiceberg.types as types
+    from pyiceberg.schema import Schema
+    from pyiceberg.table.name_mapping import NameMapping
+    from pyiceberg.types import IcebergType, NestedField
+else:
+    arrow_io, types = late_module("pyiceberg.io.pyarrow"), late_module("pyiceberg.types")
 
 _Kind = Literal["value", "struct", "list", "map"]
 Path = tuple[str, ...]
@@ -34,7 +44,7 @@ class IcebergField:
 
     path: Path
     field_id: int
-    iceberg_type: Any
+    iceberg_type: IcebergType
     arrow_type: pa.DataType
 
     @property
@@ -46,29 +56,27 @@ class IcebergField:
         return len(self.path)
 
 
-def make_arrow_schema(schema: Any) -> pa.Schema:
+def make_arrow_schema(schema: Schema) -> pa.Schema:
     """Return a pyiceberg schema as the one that its scans give."""
-    from pyiceberg.io.pyarrow import schema_to_pyarrow
-
-    return schema_to_pyarrow(schema, include_field_ids=False)
+    return arrow_io.schema_to_pyarrow(schema, include_field_ids=False)
 
 
-def list_fields(schema: Any, arrow_schema: pa.Schema) -> list[IcebergField]:
+def list_fields(schema: Schema, arrow_schema: pa.Schema) -> list[IcebergField]:
     """List the columns of a pyiceberg schema and the fields of its structs, but not the contents of lists and maps."""
     return list(_list_fields(schema.fields, list(arrow_schema), ()))
 
 
-def _list_fields(fields: Sequence[Any], arrow_fields: Sequence[pa.Field], above: Path) -> Iterator[IcebergField]:
-    from pyiceberg.types import StructType
-
+def _list_fields(
+    fields: Sequence[NestedField], arrow_fields: Sequence[pa.Field], above: Path
+) -> Iterator[IcebergField]:
     for column, arrow_field in zip(fields, arrow_fields, strict=True):
         path = (*above, column.name)
         yield IcebergField(path, column.field_id, column.field_type, arrow_field.type)
-        if isinstance(column.field_type, StructType):
+        if isinstance(column.field_type, types.StructType):
             yield from _list_fields(column.field_type.fields, list(arrow_field.type), path)
 
 
-def list_defaults(fields: Sequence[Any], above: Path = ()) -> Iterator[str]:
+def list_defaults(fields: Sequence[NestedField], above: Path = ()) -> Iterator[str]:
     """Yield the dotted names of columns, and of their parts, that have a value in files without them."""
     for column in fields:
         path = (*above, column.name)
@@ -77,18 +85,16 @@ def list_defaults(fields: Sequence[Any], above: Path = ()) -> Iterator[str]:
         yield from list_defaults(_list_parts(column.field_type), path)
 
 
-def _list_parts(iceberg_type: Any) -> list[Any]:
+def _list_parts(iceberg_type: IcebergType) -> list[NestedField]:
     """Return the fields of a struct, the element of a list, or the key and the value of a map."""
-    from pyiceberg.types import ListType, MapType, StructType
-
-    if isinstance(iceberg_type, StructType):
+    if isinstance(iceberg_type, types.StructType):
         return list(iceberg_type.fields)
-    if isinstance(iceberg_type, ListType):
+    if isinstance(iceberg_type, types.ListType):
         return [iceberg_type.element_field]
-    return [iceberg_type.key_field, iceberg_type.value_field] if isinstance(iceberg_type, MapType) else []
+    return [iceberg_type.key_field, iceberg_type.value_field] if isinstance(iceberg_type, types.MapType) else []
 
 
-def make_columns(schema: Any, mapping: Any) -> tuple[TableColumn, ...]:
+def make_columns(schema: Schema, mapping: NameMapping | None) -> tuple[TableColumn, ...]:
     """Return how data files name the columns of a pyiceberg schema.
 
     Parameters
@@ -106,10 +112,8 @@ def make_columns(schema: Any, mapping: Any) -> tuple[TableColumn, ...]:
     return tuple(_make_column(each, names) for each in schema.fields)
 
 
-def _make_column(column: Any, names: Mapping[int, tuple[str, ...]]) -> TableColumn:
-    from pyiceberg.types import ListType, MapType, StructType
-
-    kinds: dict[Any, _Kind] = {StructType: "struct", ListType: "list", MapType: "map"}
+def _make_column(column: NestedField, names: Mapping[int, tuple[str, ...]]) -> TableColumn:
+    kinds: dict[type, _Kind] = {types.StructType: "struct", types.ListType: "list", types.MapType: "map"}
     below = tuple(_make_column(part, names) for part in _list_parts(column.field_type))
     number = column.field_id
     kind = kinds.get(type(column.field_type), "value")
@@ -121,13 +125,11 @@ _LONGEST_DECIMAL = 16  # bytes
 _UUID = 16
 
 
-def can_decode(iceberg_type: Any, column_type: ColumnType) -> bool:
+def can_decode(iceberg_type: IcebergType, column_type: ColumnType) -> bool:
     """Return whether bounds of an Iceberg type bound a column's domain values.
 
     Bounds of geometries, for one, are corners of boxes.
     """
-    from pyiceberg import types
-
     known: tuple[type, ...] = (
         types.BooleanType, types.IntegerType, types.LongType, types.FloatType, types.DoubleType, types.DecimalType,
         types.DateType, types.TimeType, types.TimestampType, types.TimestamptzType, types.TimestampNanoType,
@@ -136,7 +138,7 @@ def can_decode(iceberg_type: Any, column_type: ColumnType) -> bool:
     return isinstance(iceberg_type, known) and column_type.kind is not Kind.UNKNOWN
 
 
-def decode_bounds(stored: pa.Array, column_type: ColumnType) -> tuple[NDArray[Any], NDArray[np.bool_]]:
+def decode_bounds(stored: pa.Array, column_type: ColumnType) -> tuple[NDArray[np.generic], NDArray[np.bool_]]:
     """Return domain values, as `make_domain_array` represents them, and which are known.
 
     Parameters
@@ -161,8 +163,8 @@ def decode_bounds(stored: pa.Array, column_type: ColumnType) -> tuple[NDArray[An
 
 
 def _decode_integers(
-    stored: pa.Array, lengths: NDArray[Any], column_type: ColumnType
-) -> tuple[NDArray[Any], NDArray[np.bool_]]:
+    stored: pa.Array, lengths: NDArray[np.generic], column_type: ColumnType
+) -> tuple[NDArray[np.generic], NDArray[np.bool_]]:
     values, known = np.zeros(len(stored), np.int64), np.zeros(len(stored), np.bool_)
     width = column_type.length or 0
     whole = lengths == width
@@ -179,7 +181,9 @@ def _decode_integers(
     return values, known
 
 
-def _decode_floats(stored: pa.Array, lengths: NDArray[Any], width: int) -> tuple[NDArray[Any], NDArray[np.bool_]]:
+def _decode_floats(
+    stored: pa.Array, lengths: NDArray[np.generic], width: int
+) -> tuple[NDArray[np.generic], NDArray[np.bool_]]:
     values, known = np.zeros(len(stored), np.float64), np.zeros(len(stored), np.bool_)
     for length in (4, 8) if width == 8 else (4,):
         chosen = lengths == length
@@ -188,7 +192,7 @@ def _decode_floats(stored: pa.Array, lengths: NDArray[Any], width: int) -> tuple
     return values, known
 
 
-def _view(stored: pa.Array, chosen: NDArray[np.bool_], dtype: str) -> NDArray[Any]:
+def _view(stored: pa.Array, chosen: NDArray[np.bool_], dtype: str) -> NDArray[np.generic]:
     """Return some entries, all of one length, as numbers."""
     packed = stored.take(pa.array(np.flatnonzero(chosen)))
     if not len(packed):
@@ -196,7 +200,9 @@ def _view(stored: pa.Array, chosen: NDArray[np.bool_], dtype: str) -> NDArray[An
     return np.frombuffer(b"".join(packed.to_pylist()), dtype)
 
 
-def _to_objects(stored: pa.Array, known: NDArray[np.bool_], convert: Any) -> NDArray[Any]:
+def _to_objects(
+    stored: pa.Array, known: NDArray[np.bool_], convert: Callable[[bytes], object] | None
+) -> NDArray[np.generic]:
     objects = np.empty(len(stored), object)
     values = stored.to_pylist()
     for i in np.flatnonzero(known).tolist():
@@ -301,9 +307,11 @@ def _make_statistics(
         lengths = pc.fill_null(pc.binary_length(upper), 0).to_numpy(zero_copy_only=False)
         cut = high_known & ~is_exact & (lengths >= SHORTEST_CUT)
     both = np.flatnonzero(low_known & high_known)
-    swapped = both[np.asarray(low[both] > high[both], np.bool_)]
+    swapped = both[np.asarray(np.greater(low[both], high[both]), np.bool_)]
     if cut is not None:
         swapped = np.array([i for i in swapped.tolist() if not (cut[i] and low[i].startswith(high[i]))], np.intp)
     low_known[swapped] = high_known[swapped] = False
-    none: Any = np.zeros(len(low), np.bool_)
-    return PruningStatisticsArray(column_type, has_values, has_nulls, low, low_known, high, high_known, none, cut=cut)
+    no_filter = np.zeros(len(low), np.bool_)
+    return PruningStatisticsArray(
+        column_type, has_values, has_nulls, low, low_known, high, high_known, no_filter, cut=cut
+    )

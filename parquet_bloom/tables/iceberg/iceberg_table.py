@@ -8,14 +8,13 @@ import os
 import threading
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING
 
 from ...errors import ParquetBloomError, StorageError
 from ...redaction import redacted
 from ...storage.file_names import ICEBERG_FILES
-from ..table_files import TableFiles
-from ..table_snapshot import Table, TableSnapshot, make_missing_error
-from .iceberg_files import SizedCache
+from ...util.lazy import is_installed, late_module
+from ..table_snapshot import Table, TableFiles, TableSnapshot, make_missing_error
 from .iceberg_snapshot import (
     Contents,
     IcebergSnapshot,
@@ -25,7 +24,21 @@ from .iceberg_snapshot import (
     named_errors,
     read_contents,
 )
+from .manifests import SizedCache
 from .metadata_folder import CutShortError, MetadataFolder, NotUnderstoodError, OpenedTable, open_metadata_file
+
+if TYPE_CHECKING:
+    import pyiceberg.catalog as catalogs
+    import pyiceberg.catalog.noop as noop
+    import pyiceberg.table as iceberg_tables
+    from pyiceberg.catalog import Catalog
+    from pyiceberg.catalog.rest import TableResponse
+    from pyiceberg.io import FileIO
+    from pyiceberg.table import Table as PyicebergTable
+    from pyiceberg.table.metadata import TableMetadata
+else:
+    catalogs, noop = late_module("pyiceberg.catalog"), late_module("pyiceberg.catalog.noop")
+    iceberg_tables = late_module("pyiceberg.table")
 
 _OPENED = "opened_metadata_files"
 
@@ -41,11 +54,11 @@ class CatalogTable:
     properties : for `load_catalog`.
     """
 
-    identifier: Any
-    catalog: Any
-    properties: Mapping[str, Any]
+    identifier: str | tuple[str, ...]
+    catalog: Catalog | str
+    properties: Mapping[str, object]
 
-    def open(self) -> Any:
+    def open(self) -> PyicebergTable:
         """Load the table, as it is now.
 
         Raises
@@ -53,34 +66,37 @@ class CatalogTable:
         StorageError
             pyiceberg's configuration does not say where the catalog is. pyiceberg raises errors of its own otherwise.
         """
-        return _guard(self._load() if isinstance(self.catalog, str) else self.catalog).load_table(self.identifier)
+        catalog = self._load(self.catalog) if isinstance(self.catalog, str) else self.catalog
+        return _guard(catalog).load_table(self.identifier)
 
-    def _load(self) -> Any:
-        from pyiceberg.catalog import load_catalog
-
+    def _load(self, name: str) -> Catalog:
         try:
-            return load_catalog(self.catalog, **self.properties)
+            return catalogs.load_catalog(name, **self.properties)
         except ValueError as error:
             if "--uri" not in str(error):  # an option of pyiceberg's own command
                 raise
-            variable = f"PYICEBERG_CATALOG__{self.catalog.upper()}__URI"
+            variable = f"PYICEBERG_CATALOG__{name.upper()}__URI"
             where = f"give it in pyiceberg's configuration (.pyiceberg.yaml), or as {variable}"
-            problem = f"cannot read the Iceberg table: the catalog {self.catalog!r} has no uri; {where}"
+            problem = f"cannot read the Iceberg table: the catalog {name!r} has no uri; {where}"
             raise StorageError(problem) from error
 
-    def __reduce__(self) -> tuple[Any, ...]:
+    def __reduce__(self) -> tuple[object, ...]:
         if isinstance(self.catalog, str):
             return CatalogTable, (self.identifier, self.catalog, dict(self.properties))
         settings = type(self.catalog), self.catalog.name, dict(self.catalog.properties)
         return _reopen, (self.identifier, settings, dict(self.properties))
 
 
-def _reopen(identifier: Any, settings: tuple[Any, str, dict[str, Any]], properties: dict[str, Any]) -> CatalogTable:
-    catalog, name, of_catalog = settings
-    return CatalogTable(identifier, catalog(name, **of_catalog), properties)
+def _reopen(
+    identifier: str | tuple[str, ...],
+    settings: tuple[type[Catalog], str, dict[str, str]],
+    properties: dict[str, object],
+) -> CatalogTable:
+    kind, name, catalog_properties = settings
+    return CatalogTable(identifier, kind(name, **catalog_properties), properties)
 
 
-def list_opened(catalog: Any) -> list[str]:
+def list_opened(catalog: Catalog) -> list[str]:
     """Return the metadata files that the catalog of a table, as `CatalogTable.open` returns it, has opened or begun.
 
     The list grows with each call to the catalog. A catalog on a server, which writes them itself, has begun none.
@@ -89,20 +105,20 @@ def list_opened(catalog: Any) -> list[str]:
     return opened
 
 
-def _guard(catalog: Any) -> Any:
+def _guard(catalog: Catalog) -> Catalog:
     """Return a copy of a catalog that makes the FileIO of tables from its own settings, and notes what it is for."""
     copied = copy.copy(catalog)
-    kind: Any = type(catalog)
-    sent: dict[str, Any] = {}  # by a REST catalog, with the table
+    kind = type(catalog)
+    sent: dict[str, str] = {}  # by a REST catalog, with the table
     opened: list[str] = []
     setattr(copied, _OPENED, opened)
 
-    def load_file_io(properties: Mapping[str, Any] | None = None, location: str | None = None) -> Any:
+    def load_file_io(properties: Mapping[str, object] | None = None, location: str | None = None) -> FileIO:
         if location is not None:
             opened.append(location)
         return kind._load_file_io(copied, dict(sent), location)
 
-    def make_table(identifier: Any, response: Any) -> Any:
+    def make_table(identifier: tuple[str, ...], response: TableResponse) -> PyicebergTable:
         credentials = copied._resolve_storage_credentials(response.storage_credentials, response.metadata_location)
         sent.clear()
         sent.update(response.config | credentials)
@@ -115,18 +131,15 @@ def _guard(catalog: Any) -> Any:
     return copied
 
 
-_MOST_MANIFEST_BYTES = 256 * 1024 * 1024
-
-
 class StaticTable:
     """A table by its folder or one of its metadata files, with pyiceberg's settings of the store."""
 
-    def __init__(self, path: str, properties: Mapping[str, Any]) -> None:
+    def __init__(self, path: str, properties: Mapping[str, object]) -> None:
         self.path, self.properties = path, properties
         self._known: OpenedTable | None = None
         self._folder = None if path.endswith(ICEBERG_FILES) else MetadataFolder(path, properties)
 
-    def open(self) -> Any:
+    def open(self) -> PyicebergTable:
         """Load the table, as it is now: the same object again if its metadata is the same."""
         if self._folder is not None:
             self._known = self._folder.open(self._known)
@@ -137,11 +150,11 @@ class StaticTable:
             raise StorageError(f"cannot read the Iceberg table: {error}", path=self.path) from None
         return self._known.table
 
-    def pass_over(self, table: Any) -> bool:
+    def pass_over(self, table: PyicebergTable) -> bool:
         """Leave out the metadata file that `open` has chosen, if its snapshot is not whole; return whether it is so."""
         return self._folder is not None and self._folder.pass_over(table)
 
-    def __reduce__(self) -> tuple[Any, ...]:
+    def __reduce__(self) -> tuple[object, ...]:
         return StaticTable, (self.path, self.properties)
 
 
@@ -149,10 +162,9 @@ class StaticTable:
 class LoadedTable:
     """A table of pyiceberg that has no catalog to ask for a later version."""
 
-    table: Any
+    table: PyicebergTable
 
-    def open(self) -> Any:
-        """Return the table."""
+    def open(self) -> PyicebergTable:
         return self.table
 
 
@@ -163,12 +175,12 @@ Source = StaticTable | CatalogTable | LoadedTable
 class _IcebergReading:
     """A snapshot, and what it was made of: metadata, its location, and the settings of the store."""
 
-    metadata: Any
+    metadata: TableMetadata
     location: str
-    settings: Mapping[str, Any]
+    settings: Mapping[str, object]
     snapshot: IcebergSnapshot
 
-    def is_of(self, table: Any) -> bool:
+    def is_of(self, table: PyicebergTable) -> bool:
         """Return whether a table, pyiceberg's, is as it was: a catalog may send other credentials each time."""
         same = self.metadata is table.metadata or self.metadata == table.metadata
         return same and self.location == table.metadata_location and self.settings == dict(table.io.properties)
@@ -193,10 +205,10 @@ class IcebergTable(Table):
         self._request = request
         self.outside = outside
         self._lock = threading.Lock()
-        self._manifests = SizedCache(_MOST_MANIFEST_BYTES)
+        self._manifests = SizedCache()
         self._read: _IcebergReading | None = None
 
-    def __reduce__(self) -> tuple[Any, ...]:
+    def __reduce__(self) -> tuple[object, ...]:
         return IcebergTable, (self.name, self._source, self._request, self.outside)
 
     def read_snapshot(self) -> IcebergSnapshot:
@@ -224,11 +236,11 @@ class IcebergTable(Table):
         with self._lock:
             return self._read_contents(self._open())
 
-    def _open(self) -> Any:
+    def _open(self) -> PyicebergTable:
         with named_errors(self.name):
             return self._source.open()
 
-    def _read_contents(self, table: Any) -> Contents:
+    def _read_contents(self, table: PyicebergTable) -> Contents:
         source = self._source
         given = source.path if isinstance(source, StaticTable) else None
         while True:
@@ -240,30 +252,37 @@ class IcebergTable(Table):
                         raise
             table = self._open()
 
-    def describe(self, snapshot: TableSnapshot) -> dict[str, Any]:
+    def describe(self, snapshot: TableSnapshot) -> dict[str, object]:
         if not isinstance(self._source, CatalogTable):
             return super().describe(snapshot)
-        catalog, name = self._source.catalog, self._source.identifier
-        if not isinstance(name, str):
-            name = [*name] if any("." in part for part in name) else ".".join(name)
+        catalog, given = self._source.catalog, self._source.identifier
+        has_dots = not isinstance(given, str) and any("." in part for part in given)
+        name = given if isinstance(given, str) else [*given] if has_dots else ".".join(given)
         where = {"iceberg": name, "catalog": catalog if isinstance(catalog, str) else str(catalog.name or "")}
         return where | ({"outside": True} if self.outside else {})
 
-    def latest(self) -> IcebergTable:
-        return IcebergTable(self.name, self._source, make_request(None, None, None), self.outside)
+    @property
+    def requested(self) -> str | None:
+        """The snapshot that was requested; None for the current one."""
+        given = {"snapshot": self._request.snapshot_id, "ref": self._request.ref, "as_of": self._request.as_of}
+        return next((f"{name} {value}" for name, value in given.items() if value is not None), None)
+
+    def latest(self, outside: bool | None = None) -> IcebergTable:
+        """Return the table at its current snapshot; `outside` as of `iceberg`, None for that of this table."""
+        return IcebergTable(self.name, self._source, Request(), self.outside if outside is None else outside)
 
     def __repr__(self) -> str:
         return redacted(super().__repr__())
 
 
 def iceberg(
-    table: Any,
+    table: PyicebergTable | str | os.PathLike[str] | tuple[str, ...],
     *,
-    catalog: Any = None,
+    catalog: Catalog | str | None = None,
     snapshot_id: int | None = None,
     ref: str | None = None,
     as_of: dt.datetime | str | None = None,
-    properties: Mapping[str, Any] | None = None,
+    properties: Mapping[str, object] | None = None,
     outside: bool = False,
 ) -> IcebergTable:
     """Name an Iceberg table, to be read at one of its snapshots; nothing is read yet.
@@ -289,13 +308,9 @@ def iceberg(
     ParquetBloomError
         pyiceberg is missing, or what is given is not understood.
     """
-    is_path = isinstance(table, str | os.PathLike)
-    try:
-        from pyiceberg.catalog import Catalog
-        from pyiceberg.catalog.noop import NoopCatalog
-        from pyiceberg.table import Table as PyicebergTable
-    except ImportError:
-        raise make_missing_error("Iceberg", "pyiceberg", os.fsdecode(table) if is_path else None) from None
+    path = os.fsdecode(table) if isinstance(table, str | os.PathLike) else None
+    if not is_installed("pyiceberg"):
+        raise make_missing_error("Iceberg", "pyiceberg", path)
     request = make_request(snapshot_id, ref, as_of)
     if not isinstance(properties, Mapping | None):
         raise ParquetBloomError(f"properties must be a mapping, not {type(properties).__name__}")
@@ -303,20 +318,19 @@ def iceberg(
         identifier = table if isinstance(table, str | tuple) else None
         if not identifier or not all(isinstance(part, str) for part in identifier):
             raise ParquetBloomError(f"with a catalog a table is given by its name, not as {type(table).__name__}")
-        if not isinstance(catalog, str | Catalog):
+        if not isinstance(catalog, str | catalogs.Catalog):
             raise ParquetBloomError(f"a catalog is pyiceberg's or the name of one, not {type(catalog).__name__}")
         if properties and not isinstance(catalog, str):
             raise ParquetBloomError("properties are for the name of a catalog: this one has been opened")
         name = identifier if isinstance(identifier, str) else ".".join(identifier)
         return IcebergTable(name, CatalogTable(identifier, catalog, dict(properties or {})), request, outside)
-    if is_path:
-        path = os.fsdecode(table)
+    if path is not None:
         return IcebergTable(path, StaticTable(_strip(path), dict(properties or {})), request, outside)
-    if not isinstance(table, PyicebergTable):
+    if not isinstance(table, iceberg_tables.Table):
         raise ParquetBloomError(f"an Iceberg table is a pyiceberg Table or a path, not {type(table).__name__}")
     if properties:
         raise ParquetBloomError("properties are for a path or the name of a catalog: this table has been opened")
-    fixed = isinstance(table.catalog, NoopCatalog)
+    fixed = isinstance(table.catalog, noop.NoopCatalog)
     source = LoadedTable(table) if fixed else CatalogTable(table.name(), table.catalog, {})
     return IcebergTable(".".join(table.name()), source, request, outside)
 
@@ -326,9 +340,9 @@ def _strip(path: str) -> str:
 
 
 def iceberg_files(
-    table: Any,
+    table: PyicebergTable | str | os.PathLike[str],
     snapshot_id: int | None = None,
-    properties: Mapping[str, Any] | None = None,
+    properties: Mapping[str, object] | None = None,
     *,
     outside: bool = False,
 ) -> TableFiles:

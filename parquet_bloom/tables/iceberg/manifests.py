@@ -1,12 +1,14 @@
-"""The live files of one manifest."""
+"""The live files of an Iceberg snapshot, by its manifests; manifests that were read are kept."""
 
 from __future__ import annotations
 
 import struct
-from collections.abc import Mapping, Sequence
+import threading
+from collections import OrderedDict
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import repeat
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 from uuid import UUID
 
 import numpy as np
@@ -15,8 +17,34 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from ...errors import ParquetBloomError
+from ...util.lazy import late_module
+from ..table_locations import require_all_inside
 from .avro_files import AvroColumn, read_avro
-from .iceberg_files import SizedCache, require_all_inside
+
+if TYPE_CHECKING:
+    import pyiceberg.utils.decimal as decimals
+    from pyiceberg.io import FileIO
+    from pyiceberg.partitioning import PartitionField, PartitionSpec
+    from pyiceberg.table import Table as PyicebergTable
+    from pyiceberg.table.snapshots import Snapshot
+else:
+    decimals = late_module("pyiceberg.utils.decimal")
+
+
+class ListedManifest(NamedTuple):
+    """A manifest as a list of manifests has it; see the Iceberg specification for the fields.
+
+    `added` and `existing` are numbers of files.
+    """
+
+    path: str
+    length: int | None
+    spec_id: int
+    sequence_number: int | None
+    key_metadata: bytes | None
+    added: int | None
+    existing: int | None
+    snapshot_id: int | None
 
 
 class FieldEntries(NamedTuple):
@@ -123,7 +151,7 @@ _REQUIRED = ("file_path", "file_format", "record_count", "size")
 _PATH_COLUMN = 2147483546  # the field id of position delete files' column of paths
 _OVERHEAD = 400  # bytes of the Python objects for a file
 
-Partition = tuple[int, tuple[Any, ...]]
+Partition = tuple[int, tuple[object, ...]]
 """The spec's id and the values of its fields, comparable: floats as their bits, as NaN equals NaN here."""
 
 
@@ -159,7 +187,7 @@ class ManifestFiles:
     record_counts: list[int]
     sequence_numbers: list[int]
     partitions: list[Partition]
-    values: list[tuple[Any, ...]]
+    values: list[tuple[object, ...]]
     deletes: list[DeleteFile]
     value_counts: MapPart
     null_counts: MapPart
@@ -174,7 +202,9 @@ class ManifestFiles:
         return names + sum(each.num_bytes for each in maps)
 
 
-def read_files(file_io: Any, manifest: Mapping[str, Any], spec_fields: Sequence[Any], name: str) -> ManifestFiles:
+def read_files(
+    file_io: FileIO, manifest: ListedManifest, spec_fields: Sequence[PartitionField], name: str
+) -> ManifestFiles:
     """Read a manifest.
 
     Parameters
@@ -191,11 +221,11 @@ def read_files(file_io: Any, manifest: Mapping[str, Any], spec_fields: Sequence[
     Exception
         Of many kinds, from pyiceberg: it cannot be read.
     """
-    path = manifest["manifest_path"]
+    path = manifest.path
     partition = {each.field_id: None for each in spec_fields}
-    of_file = dict.fromkeys(_FILE.values()) | {_PARTITION: partition}
-    wanted = {_STATUS: None, _SEQUENCE_NUMBER: None, _DATA_FILE: of_file}
-    entries = read_avro(file_io, path, name, wanted, manifest["manifest_length"])
+    file_fields = dict.fromkeys(_FILE.values()) | {_PARTITION: partition}
+    wanted = {_STATUS: None, _SEQUENCE_NUMBER: None, _DATA_FILE: file_fields}
+    entries = read_avro(file_io, path, name, wanted, manifest.length)
     try:
         return _ManifestReading(entries, manifest, spec_fields).make_files()
     except (ValueError, TypeError, ArithmeticError, pa.ArrowException) as error:
@@ -203,9 +233,7 @@ def read_files(file_io: Any, manifest: Mapping[str, Any], spec_fields: Sequence[
 
 
 class _ManifestReading:
-    """The columns of one manifest."""
-
-    def __init__(self, entries: AvroColumn, manifest: Mapping[str, Any], spec_fields: Sequence[Any]) -> None:
+    def __init__(self, entries: AvroColumn, manifest: ListedManifest, spec_fields: Sequence[PartitionField]) -> None:
         self._manifest, self._spec_fields = manifest, spec_fields
         data_file = entries.fields.get(_DATA_FILE)
         status = entries.fields.get(_STATUS)
@@ -225,14 +253,13 @@ class _ManifestReading:
         self._sequence_numbers = entries.fields.get(_SEQUENCE_NUMBER)
 
     def make_files(self) -> ManifestFiles:
-        """Return the live files."""
         unknown = self._status[~np.isin(self._status, (_EXISTING, _ADDED, _DELETED))]
         if len(unknown):
             raise ValueError(f"has an entry of unknown status {int(unknown[0])}")
         is_live = self._status != _DELETED
-        counts = [self._manifest[key] for key in ("added", "existing")]
-        if None not in counts and is_live.sum() < sum(counts):
-            raise ValueError(f"has {is_live.sum()} live entries, but the list of manifests counts {sum(counts)}")
+        added, existing = self._manifest.added, self._manifest.existing
+        if added is not None and existing is not None and is_live.sum() < added + existing:
+            raise ValueError(f"has {is_live.sum()} live entries, but the list of manifests counts {added + existing}")
         content = self._files.get("content")
         contents = np.zeros(len(is_live), np.int64) if content is None else _to_numbers(content, DATA)
         self._number_files()
@@ -259,7 +286,7 @@ class _ManifestReading:
 
     def _number_files(self) -> None:
         """Find the sequence numbers: those that are null are inherited, as is none of a table of version 1."""
-        count, own = len(self._status), self._manifest["sequence_number"]
+        count, own = len(self._status), self._manifest.sequence_number
         inherits = (self._status == _ADDED) | (not own)
         inherited = np.where(inherits, own or 0, UNKNOWN_SEQUENCE)
         column = self._sequence_numbers
@@ -272,7 +299,7 @@ class _ManifestReading:
     def _list(self, name: str, chosen: pa.Array | None) -> list[Any]:
         return _list_values(self._files.get(name), len(self._status), chosen)
 
-    def _list_partitions(self, chosen: pa.Array | None) -> list[tuple[Any, ...]]:
+    def _list_partitions(self, chosen: pa.Array | None) -> list[tuple[object, ...]]:
         """Return the partition values, as pyiceberg reads them; None for those that the manifest lacks."""
         count = len(self._status) if chosen is None else chosen.true_count
         columns = []
@@ -286,8 +313,8 @@ class _ManifestReading:
     def _take(self, column: AvroColumn, chosen: pa.Array | None) -> list[Any]:
         return _list_values(column, len(self._status), chosen)
 
-    def _make_partitions(self, values: Sequence[tuple[Any, ...]]) -> list[Partition]:
-        spec_id = self._manifest["spec_id"]
+    def _make_partitions(self, values: Sequence[tuple[object, ...]]) -> list[Partition]:
+        spec_id = self._manifest.spec_id
         if not self._spec_fields:
             return [(spec_id, ())] * len(values)
         return [(spec_id, tuple(map(_make_comparable, each))) for each in values]
@@ -344,33 +371,78 @@ def _to_numbers(column: AvroColumn, null: int) -> NDArray[np.int64]:
     return numbers
 
 
-def _find_conversion(column: AvroColumn) -> Any:
+def _find_conversion(column: AvroColumn) -> Callable[[Any], object]:
     """Return what makes a partition value of a column's value."""
-    from pyiceberg.utils.decimal import bytes_to_decimal
-
     if pa.types.is_nested(column.array.type):
         raise ValueError("has a partition value of several parts")
     logical = column.annotations.get("logicalType")
     if logical == "decimal" and pa.types.is_large_binary(column.array.type):
         scale = column.annotations.get("scale", 0)
-        return lambda value: None if value is None else bytes_to_decimal(value, scale)
+        return lambda value: None if value is None else decimals.bytes_to_decimal(value, scale)
     if logical == "uuid":
         is_text = pa.types.is_large_string(column.array.type)
         return lambda value: None if value is None else UUID(value) if is_text else UUID(bytes=value)
     return lambda value: value
 
 
-def _make_comparable(value: Any) -> Any:
+def _make_comparable(value: object) -> object:
     return struct.pack("<d", value) if isinstance(value, float) else value
+
+
+T = TypeVar("T")
+
+MOST_MANIFEST_BYTES = 256 * 1024 * 1024
+
+
+class SizedCache:
+    """What was read of files, by any key. Several threads may use it; each file is read by one of them.
+
+    Parameters
+    ----------
+    most : bytes that are kept; what was used last is kept in any case.
+    """
+
+    def __init__(self, most: int = MOST_MANIFEST_BYTES) -> None:
+        self._most = most
+        self._entries: OrderedDict[Hashable, tuple[Any, int]] = OrderedDict()
+        self._size = 0
+        self._lock = threading.Lock()
+        self._reading: dict[Hashable, threading.Lock] = {}
+
+    def __reduce__(self) -> tuple[type[SizedCache], tuple[int]]:
+        return SizedCache, (self._most,)  # without its content
+
+    def get(self, key: Hashable, read: Callable[[], tuple[T, int]]) -> T:
+        """Return what is kept under a key, or else read it; `read` returns it and its size in bytes."""
+        with self._lock:
+            if key in self._entries:
+                self._entries.move_to_end(key)
+                return self._entries[key][0]
+            waiting = self._reading.setdefault(key, threading.Lock())
+        with waiting:
+            with self._lock:
+                if key in self._entries:
+                    return self._entries[key][0]
+            try:
+                value, size = read()
+            finally:
+                with self._lock:
+                    self._reading.pop(key, None)
+            with self._lock:
+                self._entries[key] = value, size
+                self._size += size
+                while self._size > self._most and len(self._entries) > 1:
+                    self._size -= self._entries.popitem(last=False)[1][1]
+            return value
 
 
 # Field ids of a manifest list by the specification, and their types.
 _MANIFEST = {
-    "manifest_path": 500, "manifest_length": 501, "spec_id": 502, "sequence_number": 515, "key_metadata": 519,
+    "path": 500, "length": 501, "spec_id": 502, "sequence_number": 515, "key_metadata": 519,
     "added": 504, "existing": 505, "snapshot_id": 503,
 }  # fmt: skip
-_ENTRY_TYPES = {"manifest_path": pa.large_string(), "key_metadata": pa.large_binary()}
-_ENTRY_REQUIRED = ("manifest_path", "spec_id")
+_ENTRY_TYPES = {"path": pa.large_string(), "key_metadata": pa.large_binary()}
+_ENTRY_REQUIRED = ("path", "spec_id")
 _MANIFEST_BYTES = 600  # of a manifest's record in memory, besides its path
 
 
@@ -392,7 +464,7 @@ class Manifests:
     record_counts: list[int] = field(default_factory=list)
     sequence_numbers: list[int] = field(default_factory=list)
     partitions: list[Partition] = field(default_factory=list)
-    values: list[tuple[Any, ...]] = field(default_factory=list)
+    values: list[tuple[object, ...]] = field(default_factory=list)
     deletes: list[DeleteFile] = field(default_factory=list)
     value_counts: FieldMap = field(default_factory=lambda: FieldMap(pa.int64()))
     null_counts: FieldMap = field(default_factory=lambda: FieldMap(pa.int64()))
@@ -400,7 +472,6 @@ class Manifests:
     upper_bounds: FieldMap = field(default_factory=lambda: FieldMap(pa.binary()))
 
     def add(self, files: ManifestFiles) -> None:
-        """Add the files of a manifest."""
         first = len(self.paths)
         for name in (
             "paths",
@@ -418,7 +489,7 @@ class Manifests:
 
 
 def read_manifests(
-    table: Any, snapshot: Any, location: str | None, name: str, cache: SizedCache | None = None
+    table: PyicebergTable, snapshot: Snapshot | None, location: str | None, name: str, cache: SizedCache | None = None
 ) -> Manifests:
     """Read the manifests of a snapshot.
 
@@ -445,15 +516,15 @@ def read_manifests(
         require_all_inside([path], location, name)
     manifests = cache.get((table_id, path, snapshot.snapshot_id), lambda: _read_list(table.io, path, name))
     if location is not None:
-        require_all_inside([manifest["manifest_path"] for manifest in manifests], location, name)
+        require_all_inside([manifest.path for manifest in manifests], location, name)
     specs = table.specs()
     for manifest in manifests:
-        key = table_id, *manifest.values(), str(specs.get(manifest["spec_id"]))
+        key = table_id, *manifest, str(specs.get(manifest.spec_id))
         result.add(cache.get(key, lambda manifest=manifest: _read_manifest(table.io, manifest, specs, name)))  # type: ignore[misc]
     return result
 
 
-def list_new_manifests(table: Any, snapshot: Any, name: str) -> dict[str, int | None]:
+def list_new_manifests(table: PyicebergTable, snapshot: Snapshot, name: str) -> dict[str, int | None]:
     """Return {path: number of bytes} of the manifests that a snapshot has added.
 
     Parameters
@@ -469,11 +540,11 @@ def list_new_manifests(table: Any, snapshot: Any, name: str) -> dict[str, int | 
         It is not understood.
     """
     manifests, _ = _read_list(table.io, snapshot.manifest_list, name)
-    new = [manifest for manifest in manifests if manifest["snapshot_id"] == snapshot.snapshot_id]
-    return {manifest["manifest_path"]: manifest["manifest_length"] for manifest in new}
+    new = [manifest for manifest in manifests if manifest.snapshot_id == snapshot.snapshot_id]
+    return {manifest.path: manifest.length for manifest in new}
 
 
-def _read_list(file_io: Any, path: str, name: str) -> tuple[list[dict[str, Any]], int]:
+def _read_list(file_io: FileIO, path: str, name: str) -> tuple[list[ListedManifest], int]:
     """Return the records of a manifest list, and about how much memory they take."""
     records = read_avro(file_io, path, name, dict.fromkeys(_MANIFEST.values()))
     columns = {}
@@ -488,18 +559,18 @@ def _read_list(file_io: Any, path: str, name: str) -> tuple[list[dict[str, Any]]
     missing = [key for key in _ENTRY_REQUIRED if _MANIFEST[key] not in records.fields or None in columns[key]]
     if missing:
         raise ParquetBloomError(f"its file {path} lacks fields of a manifest: {', '.join(missing)}", path=name)
-    manifests = [dict(zip(columns, values, strict=True)) for values in zip(*columns.values(), strict=True)]
-    return manifests, sum(_MANIFEST_BYTES + len(each["manifest_path"]) for each in manifests)
+    manifests = [ListedManifest(**dict(zip(columns, row, strict=True))) for row in zip(*columns.values(), strict=True)]
+    return manifests, sum(_MANIFEST_BYTES + len(each.path) for each in manifests)
 
 
 def _read_manifest(
-    file_io: Any, manifest: Mapping[str, Any], specs: Mapping[int, Any], name: str
+    file_io: FileIO, manifest: ListedManifest, specs: Mapping[int, PartitionSpec], name: str
 ) -> tuple[ManifestFiles, int]:
     """Return the files of a manifest, and about how much memory they take."""
-    path = manifest["manifest_path"]
-    if manifest["key_metadata"]:
+    path = manifest.path
+    if manifest.key_metadata:
         raise ParquetBloomError(f"its manifest {path} is encrypted, which is not supported", path=name)
-    if manifest["spec_id"] not in specs:
+    if manifest.spec_id not in specs:
         raise ParquetBloomError(f"its manifest {path} names a partition spec that the metadata lacks", path=name)
-    files = read_files(file_io, manifest, specs[manifest["spec_id"]].fields, name)
+    files = read_files(file_io, manifest, specs[manifest.spec_id].fields, name)
     return files, files.num_bytes

@@ -16,14 +16,28 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from datetime import datetime
 from io import BytesIO
 from itertools import groupby
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from ...errors import ParquetBloomError, StorageError
 from ...storage.file_names import ICEBERG_FILES
+from ...util.lazy import late_module
 from ...util.messages import logger
-from ..table_locations import without_scheme
-from .iceberg_files import require_all_inside
+from ..table_locations import require_all_inside, without_scheme
 from .manifests import list_new_manifests
+
+if TYPE_CHECKING:
+    import pyarrow.fs as fs
+    import pyiceberg.catalog.noop as noop
+    import pyiceberg.io as iceberg_io
+    import pyiceberg.serializers as serializers
+    import pyiceberg.table as iceberg_tables
+    from pyiceberg.io import FileIO
+    from pyiceberg.table import StaticTable
+    from pyiceberg.table import Table as PyicebergTable
+    from pyiceberg.table.metadata import TableMetadata
+else:
+    fs, iceberg_io, noop = map(late_module, ("pyarrow.fs", "pyiceberg.io", "pyiceberg.catalog.noop"))
+    serializers, iceberg_tables = late_module("pyiceberg.serializers"), late_module("pyiceberg.table")
 
 _NUMBERED = re.compile(r"(?:v(\d{1,18})|(\d{1,18})-[^/]+?)(?:\.gz)?\.metadata\.json(?:\.gz)?")
 
@@ -50,7 +64,7 @@ class MetadataCandidate(NamedTuple):
     """A metadata file and its content; None for content that is not understood."""
 
     file: ListedFile
-    opened: Any
+    opened: OpenedTable | None
 
 
 def number_files(files: Iterable[ListedFile]) -> list[Numbered]:
@@ -60,7 +74,7 @@ def number_files(files: Iterable[ListedFile]) -> list[Numbered]:
         match = _NUMBERED.fullmatch(file.name)
         if match is not None:
             found.append(Numbered(file, int(match[1] or match[2]), match[1] is not None))
-    return sorted(found, key=lambda one: (-one.number, one.file.name))
+    return sorted(found, key=lambda entry: (-entry.number, entry.file.name))
 
 
 def follow_hint(numbered: Sequence[Numbered], number: int) -> list[Numbered]:
@@ -69,9 +83,9 @@ def follow_hint(numbered: Sequence[Numbered], number: int) -> list[Numbered]:
     A commit is the renaming of its file, and the hint is written after it: versions that follow are committed, too.
     """
     by_number: dict[int, list[Numbered]] = {}
-    for one in numbered:
-        if one.is_hadoop:
-            by_number.setdefault(one.number, []).append(one)
+    for entry in numbered:
+        if entry.is_hadoop:
+            by_number.setdefault(entry.number, []).append(entry)
     found: list[Numbered] = []
     while number in by_number:
         found = by_number[number] + found
@@ -79,7 +93,7 @@ def follow_hint(numbered: Sequence[Numbered], number: int) -> list[Numbered]:
     return found
 
 
-def list_predecessors(metadata: Any) -> list[str]:
+def list_predecessors(metadata: TableMetadata) -> list[str]:
     """Return the names of the metadata files that a table had before this one, by its log."""
     return [str(entry.metadata_file).rpartition("/")[2] for entry in metadata.metadata_log]
 
@@ -95,16 +109,16 @@ def choose_among(candidates: Sequence[MetadataCandidate], known: Collection[str]
     ----------
     known : names of files that others follow.
     """
-    followed = [one for one in candidates if one.file.name in known]
+    followed = [candidate for candidate in candidates if candidate.file.name in known]
     if len(followed) == 1:
         return followed[0]
-    for one in candidates:
-        others = [other.file.modified for other in candidates if other is not one]
-        if one.opened is None or None in others:
+    for candidate in candidates:
+        others = [other.file.modified for other in candidates if other is not candidate]
+        if candidate.opened is None or None in others:
             continue
-        begun = one.opened.table.metadata.last_updated_ms * 1_000_000
+        begun = candidate.opened.table.metadata.last_updated_ms * 1_000_000
         if all(begun > _finished_by(modified) for modified in others if modified is not None):
-            return one
+            return candidate
     return None
 
 
@@ -120,7 +134,7 @@ _FORMAT_VERSIONS = (1, 2, 3)
 class OpenedTable(NamedTuple):
     """A table, pyiceberg's, and the content of its metadata file."""
 
-    table: Any
+    table: StaticTable
     content: bytes
 
 
@@ -132,7 +146,7 @@ class NotUnderstoodError(Exception):
     """A metadata file is whole, and not of a table of a format version that is known."""
 
 
-def open_metadata_file(path: str, properties: Mapping[str, Any], known: OpenedTable | None = None) -> OpenedTable:
+def open_metadata_file(path: str, properties: Mapping[str, object], known: OpenedTable | None = None) -> OpenedTable:
     """Return the table of a metadata file.
 
     Parameters
@@ -152,18 +166,14 @@ def open_metadata_file(path: str, properties: Mapping[str, Any], known: OpenedTa
     Exception
         Of many kinds, from pyiceberg: the file cannot be read, or is not a metadata file.
     """
-    from pyiceberg.catalog.noop import NoopCatalog
-    from pyiceberg.io import load_file_io
-    from pyiceberg.serializers import FromByteStream
-    from pyiceberg.table import StaticTable
-
-    io = known.table.io if known is not None else load_file_io(dict(properties), location=path)
+    io = known.table.io if known is not None else iceberg_io.load_file_io(dict(properties), location=path)
     with io.new_input(path).open() as stream:
         content = bytes(stream.read())
     if known is not None and known.table.metadata_location == path and known.content == content:
         return known
-    metadata = FromByteStream.table_metadata(BytesIO(_unpack(content)))
-    table = StaticTable(("static-table", path), metadata, path, io, NoopCatalog("static-table"))
+    metadata = serializers.FromByteStream.table_metadata(BytesIO(_unpack(content)))
+    catalog = noop.NoopCatalog("static-table")
+    table = iceberg_tables.StaticTable(("static-table", path), metadata, path, io, catalog)
     return OpenedTable(table, content)
 
 
@@ -209,7 +219,7 @@ class MetadataFolder:
     properties : pyiceberg's settings of the store.
     """
 
-    def __init__(self, table: str, properties: Mapping[str, Any]) -> None:
+    def __init__(self, table: str, properties: Mapping[str, object]) -> None:
         self._table, self._folder = table, f"{table}/metadata"
         self._properties = properties
         self._incomplete: dict[str, str] = {}  # {file whose manifests are gone: which}
@@ -228,9 +238,8 @@ class MetadataFolder:
         Exception
             Of many kinds, from pyiceberg: a file cannot be read, or is not a metadata file.
         """
-        from pyiceberg.io import load_file_io
-
-        io = known.table.io if known is not None else load_file_io(dict(self._properties), location=self._folder)
+        settings, place = dict(self._properties), self._folder
+        io = known.table.io if known is not None else iceberg_io.load_file_io(settings, location=place)
         for _ in range(_TRIES):
             hint = self._read_hint(io)
             files = self._list(io, hint is None)
@@ -242,7 +251,7 @@ class MetadataFolder:
                 gone = error
         raise StorageError.wrap(gone, "cannot read the Iceberg table", self._table)
 
-    def pass_over(self, table: Any) -> bool:
+    def pass_over(self, table: PyicebergTable) -> bool:
         """Pass a metadata file over from now on if the snapshot that it has added is not whole; return whether so.
 
         Parameters
@@ -261,7 +270,7 @@ class MetadataFolder:
         numbered = number_files(files)
         named = None if hint is None or hint.isdecimal() else _find_name(hint, files)
         if named is not None:
-            number = next((one.number for one in numbered if one.file.name == named), None)
+            number = next((entry.number for entry in numbered if entry.file.name == named), None)
             if number is not None and numbered[0].number > number:
                 later = numbered[0].file.name
                 self._say(f"{named} is read, as {_HINT} says, and {later} is not, though it has a higher number")
@@ -281,34 +290,34 @@ class MetadataFolder:
 
         Catalogs begin to count anew, and do not write the hint.
         """
-        of_catalog = [one for one in numbered if not one.is_hadoop]
-        before = {one.file.name for one in numbered if one.is_hadoop}
-        for one in of_catalog:
+        catalog_files = [entry for entry in numbered if not entry.is_hadoop]
+        before = {entry.file.name for entry in numbered if entry.is_hadoop}
+        for entry in catalog_files:
             try:
-                opened = self._open(one.file.name, known)
+                opened = self._open(entry.file.name, known)
             except CutShortError:
                 continue
-            return of_catalog if before & set(list_predecessors(opened.table.metadata)) else []
+            return catalog_files if before & set(list_predecessors(opened.table.metadata)) else []
         return []
 
     def _choose_highest(self, numbered: Sequence[Numbered], known: OpenedTable | None) -> OpenedTable:
         followed: set[str] = set()
-        for _, group in groupby(numbered, lambda one: one.number):
-            files = [one.file for one in group]
+        for _, group in groupby(numbered, lambda entry: entry.number):
+            files = [entry.file for entry in group]
             certain = [file for file in files if file.name in followed]
             candidates = [self._read(file, known, len(files) > 1, followed) for file in certain or files]
-            whole = [one for one in candidates if one is not None]
+            whole = [candidate for candidate in candidates if candidate is not None]
             if not whole:
                 continue
             if len(whole) == 1 and whole[0].opened is not None:
                 return whole[0].opened
             chosen = choose_among(whole, followed)
             if chosen is None or chosen.opened is None:
-                names = [one.file.name for one in whole]
+                names = [candidate.file.name for candidate in whole]
                 problem = f"nothing says which of its metadata files is the latest, {' or '.join(names[:2])}"
                 way_out = "give the path of one, or the catalog and the table's name"
                 raise ParquetBloomError(f"{problem}: {way_out}", path=self._table)
-            others = ", ".join(one.file.name for one in whole if one is not chosen)
+            others = ", ".join(candidate.file.name for candidate in whole if candidate is not chosen)
             text = f"its metadata file {chosen.file.name} is read, and {others} of the same number is not"
             self._say(f"{text}: it was not committed when the other was begun. {_CERTAIN}")
             return chosen.opened
@@ -365,7 +374,7 @@ class MetadataFolder:
         stem = f"v{hint}" if hint.isdecimal() else hint
         return self._open(hint if hint.endswith(ICEBERG_FILES) else f"{stem}{_SUFFIX}", known)
 
-    def _read_hint(self, io: Any) -> str | None:
+    def _read_hint(self, io: FileIO) -> str | None:
         """Return the text of the hint; None without one, as of tables of catalogs, or if its writer died."""
         path = f"{self._folder}/{_HINT}"
         try:
@@ -380,14 +389,12 @@ class MetadataFolder:
             return None
         return str(text)
 
-    def _list(self, io: Any, is_required: bool) -> list[ListedFile] | None:
+    def _list(self, io: FileIO, is_required: bool) -> list[ListedFile] | None:
         """Return the metadata files in the folder; None if the store cannot list, or does not let that be done."""
         try:
             if hasattr(io, "fs_by_scheme"):  # pyiceberg's FileIO over pyarrow
-                from pyarrow.fs import FileSelector
-
                 scheme, place, path = io.parse_location(self._folder, io.properties)
-                entries = io.fs_by_scheme(scheme, place).get_file_info(FileSelector(path))
+                entries = io.fs_by_scheme(scheme, place).get_file_info(fs.FileSelector(path))
                 files = ((entry, entry.base_name) for entry in entries)
                 named = ((entry, name) for entry, name in files if name.endswith(ICEBERG_FILES) and entry.is_file)
                 return [ListedFile(name, entry.mtime_ns) for entry, name in named]
@@ -399,7 +406,7 @@ class MetadataFolder:
                 raise
         return None
 
-    def _find_missing(self, table: Any) -> str | None:
+    def _find_missing(self, table: PyicebergTable) -> str | None:
         """Return which file of the current snapshot, of those that it has added itself, is gone or cut short.
 
         Only files in the table's folder are looked for, as metadata may name any file.
@@ -424,7 +431,7 @@ class MetadataFolder:
         return None
 
 
-def _find_size(io: Any, path: str) -> int | None:
+def _find_size(io: FileIO, path: str) -> int | None:
     """Return the number of bytes of a file; None if there is no file, or nothing in it."""
     try:
         return len(io.new_input(path)) or None
@@ -438,7 +445,7 @@ def _find_name(hint: str, files: Iterable[ListedFile]) -> str | None:
     return wanted if any(file.name == wanted for file in files) else None
 
 
-def _convert(entries: Iterable[Mapping[str, Any]]) -> Iterable[ListedFile]:
+def _convert(entries: Iterable[Mapping[str, object]]) -> Iterable[ListedFile]:
     """Yield the files of a listing of fsspec, which has times under several names."""
     for entry in entries:
         name = os.path.basename(str(entry["name"]))

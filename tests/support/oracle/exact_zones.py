@@ -36,7 +36,7 @@ class ExactZones(ZoneIndex):
 
     def __init__(self, column: str, zones: Mapping[Any, Sequence[Zone]]):
         self.path = None
-        self._closing = []
+        self._source = None
         self.column = column
         self.probed_zones: list[list[int]] = []
         self._of = []

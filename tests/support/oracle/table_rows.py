@@ -8,7 +8,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 import parquet_bloom
-from parquet_bloom.tables.table_files import TableFiles
+from parquet_bloom.tables.table_snapshot import TableFiles
 
 ODD = ["a b", "ä/ö", "x:y%41", "plain", "#1?", "it's"]
 

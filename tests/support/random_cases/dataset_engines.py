@@ -18,7 +18,7 @@ import polars as pl
 import pyarrow as pa
 import pyarrow.dataset as ds
 
-from parquet_bloom.scan.engines.dataset import Dataset
+from parquet_bloom.scan.dataset import Dataset
 from parquet_bloom.scan.scan_source import ScanSource
 
 from .dataset_expressions import Expressions

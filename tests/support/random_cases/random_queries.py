@@ -24,6 +24,7 @@ from parquet_bloom.errors import ParquetBloomError
 from parquet_bloom.spark.source.source_options import parse_conjuncts
 from support.random_cases.spark_conditions import Condition, Drawing
 from support.random_cases.spark_lakes import Lake, as_path
+from support.spark.spark_metrics import planned_files
 
 CLASSIC = (*["read"] * 5, *["pruned"] * 4, "view", "join", "union", "aggregate", "install", "install", "sql", "sql")
 _AT_ONCE = 12  # queries a job: plans of many more take Spark long
@@ -224,7 +225,7 @@ class Asking:
                     if condition.text not in expected or native == expected[condition.text]
                     else " (Spark itself, pushing down, is wrong as well)"
                 )
-                self._wrong(way, condition, f"{message}{same}; {frame.inputFiles()}")
+                self._wrong(way, condition, f"{message}{same}; {planned_files(frame)}")
 
     def _answers(self, frames: dict[int, Any]) -> dict[int, Any]:
         """Sorted rows of DataFrames of one column of numbers; or what was raised."""

@@ -27,3 +27,14 @@ def opened(frame: Any) -> list[int]:
             results.append(int(node.metrics().apply("numFiles").value()))
         stack += children(node)
     return sorted(results)
+
+
+def planned_files(frame: Any) -> list[str]:
+    """Return the files that the scans of a classic DataFrame's plan read, each once."""
+    stack, files = [frame._jdf.queryExecution().sparkPlan()], set()
+    while stack:
+        node = stack.pop()
+        if node.getClass().getSimpleName() == "FileSourceScanExec":
+            files.update(file.filePath().toString() for file in node.selectedPartitions().toPartitionArray())
+        stack += children(node)
+    return sorted(files)

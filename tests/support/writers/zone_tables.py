@@ -8,7 +8,7 @@ from typing import Any
 import pyarrow as pa
 
 from parquet_bloom import zones
-from parquet_bloom.zones.zone_schema import SCHEMA
+from parquet_bloom.zones.zone_manifest import SCHEMA
 
 INTS = [pa.array([1, 2, None, 4, 5, 6, 7, 8, 9], pa.int8()), pa.array([5, None], pa.int8())]
 

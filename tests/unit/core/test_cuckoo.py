@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from support.cases import each_case
 from support.oracle.oracle import xxh64
 
 from parquet_bloom.core.index.cuckoo import Group, Layout
@@ -106,8 +105,8 @@ def test_filters(units: list[list[int]], num_buckets: int, bits: int) -> None:
     assert_filters(units, num_buckets, bits)
 
 
-@each_case("bits", BITS)
-@each_case("sizes", [[0], [1], [3000], [1, 0, 4000, 2, 0], [37] * 20])
+@pytest.mark.parametrize("bits", BITS)
+@pytest.mark.parametrize("sizes", [[0], [1], [3000], [1, 0, 4000, 2, 0], [37] * 20])
 def test_filters_of_all_sizes(sizes: list[int], bits: int) -> None:
     rng = np.random.default_rng(bits)
     units = [rng.integers(0, 2**64, size, dtype=np.uint64).tolist() for size in sizes]
@@ -150,8 +149,8 @@ def marks_of(rng: np.random.Generator, shape: tuple[int, int], bits: int) -> np.
     return rng.integers(0, 2**bits, shape).astype(Layout(1, bits).dtype)
 
 
-@each_case("bits", BITS)
-@each_case("num_slots", [0, 1, 2, 15, 16, 17, 63, 64, 65, 333])
+@pytest.mark.parametrize("bits", BITS)
+@pytest.mark.parametrize("num_slots", [0, 1, 2, 15, 16, 17, 63, 64, 65, 333])
 def test_rows_as_bytes(bits: int, num_slots: int) -> None:
     layout = Layout(5, bits)
     marks = marks_of(np.random.default_rng(num_slots), (3, num_slots), bits)
@@ -187,9 +186,9 @@ def searched(row: list[int], expected: list[int]) -> set[tuple[int, int]]:
     return {(slot, expected.index(mark)) for slot, mark in enumerate(row) if mark in expected}
 
 
-@each_case("bits", BITS)
-@each_case("num_slots", [0, 1, 31, 64, 700, 5000])
-@each_case("num_wanted", [0, 1, 3, 4, 5, 40])
+@pytest.mark.parametrize("bits", BITS)
+@pytest.mark.parametrize("num_slots", [0, 1, 31, 64, 700, 5000])
+@pytest.mark.parametrize("num_wanted", [0, 1, 3, 4, 5, 40])
 def test_searching(bits: int, num_slots: int, num_wanted: int) -> None:
     rng = np.random.default_rng(bits * num_slots + num_wanted)
     layout = Layout(4, bits)
@@ -245,15 +244,6 @@ def test_damage_is_seen_when_searching(bits: int) -> None:
     scan.feed(data[:63])
     with pytest.raises(ValueError):
         scan.feed(data[63:])
-
-
-@given(st.binary(max_size=400), st.integers(0, 300), st.sampled_from(BITS))
-def test_any_bytes_are_searched(data: bytes, num_slots: int, bits: int) -> None:
-    scan = RowScan(Layout(3, bits), num_slots, np.array([1, 2, 3, 4, 5], np.uint32))
-    scan.feed(data[:64])
-    if len(data) > 64:
-        scan.feed(data[64:])
-    scan.finish(0)
 
 
 def test_refused_input() -> None:

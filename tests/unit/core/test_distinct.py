@@ -10,7 +10,6 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from support.cases import each_case
 from support.oracle.oracle import OracleFilter
 
 from parquet_bloom.core.bloom import sbbf
@@ -73,8 +72,8 @@ UNEVEN = {
 }
 
 
-@each_case("expected", [0, MANY // 10, MANY])
-@each_case("shape", UNEVEN)
+@pytest.mark.parametrize("expected", [0, MANY // 10, MANY])
+@pytest.mark.parametrize("shape", UNEVEN)
 def test_uneven_hashes_take_no_longer(shape, expected):
     """Neither sorted rows nor crafted keys may fill single buckets: this once took minutes."""
     hashes = UNEVEN[shape]

@@ -13,7 +13,6 @@ from importlib import import_module
 import numpy as np
 import pyarrow as pa
 import pytest
-from support.cases import each_case
 from support.oracle import oracle
 
 from parquet_bloom.core import dispatch
@@ -43,7 +42,7 @@ def views(values: list[bytes | None], offset: int = 0) -> Keys:
     return Keys.views(positions, buffers, len(array), array.offset, validity)
 
 
-@each_case("length", LENGTHS)
+@pytest.mark.parametrize("length", LENGTHS)
 def test_strings_of_one_length(kernels, length):
     """Enough keys for every vector width, and a rest for the scalar loop."""
     rng = random.Random(length)
@@ -56,7 +55,7 @@ def test_strings_of_one_length(kernels, length):
         assert kernels.hash_keys(Keys.fixed(b"".join(values), length, 70)).tolist() == expected
 
 
-@each_case("longest", [3, 8, 12, 13, 31, 32, 40, 130, 1000])
+@pytest.mark.parametrize("longest", [3, 8, 12, 13, 31, 32, 40, 130, 1000])
 def test_strings_of_mixed_lengths(kernels, longest):
     rng = random.Random(longest)
     values = [rng.randbytes(rng.randint(0, longest)) for _ in range(1000)]
@@ -76,8 +75,8 @@ def test_one_other_length_among_equal_ones(kernels):
             assert kernels.hash_keys(variable(values)).tolist() == [oracle.xxh64(value) for value in values]
 
 
-@each_case("width", [4, 8, 12, 16, 17])
-@each_case("shift", [0, 1, 4, 8, 16, 63])
+@pytest.mark.parametrize("width", [4, 8, 12, 16, 17])
+@pytest.mark.parametrize("shift", [0, 1, 4, 8, 16, 63])
 def test_fixed_widths_at_any_address(kernels, width, shift):
     raw = random.Random(width).randbytes(64 + shift + width * 300)
     keys = Keys.fixed(memoryview(raw)[shift:], width, 300)
@@ -97,8 +96,8 @@ def test_offsets_and_views_at_odd_addresses(kernels):
     assert kernels.hash_keys(Keys.views(odd, buffers, 200)).tolist() == expected
 
 
-@each_case("count", [0, 1, 63, 64, 65, 127, 128, 129, 5000])
-@each_case("num_blocks", [1, 3, 1024, 2**16 + 1])
+@pytest.mark.parametrize("count", [0, 1, 63, 64, 65, 127, 128, 129, 5000])
+@pytest.mark.parametrize("num_blocks", [1, 3, 1024, 2**16 + 1])
 def test_the_bits_and_the_answers_are_the_same_on_all_paths(kernels, count, num_blocks):
     """The largest filter is one whose blocks are prefetched."""
     base = import_module("parquet_bloom.core.kernels.base")

@@ -6,7 +6,6 @@ import itertools
 import math
 
 import pytest
-from support.cases import each_case
 from support.oracle import oracle
 
 from parquet_bloom.core.bloom import sizing
@@ -24,8 +23,8 @@ TABLE = [
 ]
 
 
-@each_case("num_bytes", [32, 64, 96, 1024, 32 * 1001, 2**20])
-@each_case("keys_per_block", [0, 1e-3, 0.1, 1, 5, 20, 63, 63.9, 64, 64.1, 100, 300])
+@pytest.mark.parametrize("num_bytes", [32, 64, 96, 1024, 32 * 1001, 2**20])
+@pytest.mark.parametrize("keys_per_block", [0, 1e-3, 0.1, 1, 5, 20, 63, 63.9, 64, 64.1, 100, 300])
 def test_model_is_the_poisson_mixture(keys_per_block, num_bytes):
     """Both sides of 64 keys per block, where the form of the sum changes."""
     ndv = round(keys_per_block * num_bytes / 32)
@@ -56,8 +55,8 @@ def test_a_million_values():
     assert sizing.size_for(1_000_000) == sizing.size_for(1_000_000, 0.01, True)
 
 
-@each_case("fpp", FPPS)
-@each_case("ndv", NDVS)
+@pytest.mark.parametrize("fpp", FPPS)
+@pytest.mark.parametrize("ndv", NDVS)
 def test_the_smallest_size_that_keeps_the_promise(ndv, fpp):
     for power_of_two in (True, False):
         num_bytes = sizing.size_for(ndv, fpp, power_of_two)

@@ -2,7 +2,6 @@
 
 import itertools
 import random
-from contextlib import suppress
 
 import numpy as np
 import pyarrow as pa
@@ -73,26 +72,6 @@ def test_broken(packed, size) -> None:
         unpack_front(packed, size, max(size, 1))
 
 
-def test_broken_at_random() -> None:
-    rng = random.Random(3)
-    same_as_arrow = refused = 0
-    for _ in range(4000):
-        text = bytes(rng.choices(b"0123456789abcdef", k=rng.randrange(200)))
-        packed = bytearray(compress(text))
-        for _ in range(rng.randint(1, 3)):
-            packed[rng.randrange(len(packed))] = rng.randrange(256)
-        del packed[rng.choice([len(packed), rng.randrange(len(packed) + 1)]) :]
-        try:
-            data = unpack_front(bytes(packed), len(text), len(text)).tobytes()
-        except ValueError:
-            refused += 1
-            continue
-        assert len(data) == len(text)
-        with suppress(OSError, pa.ArrowException):  # it may object to bytes after the end
-            same_as_arrow += SNAPPY.decompress(bytes(packed), len(text), asbytes=True) == data
-    assert min(same_as_arrow, refused) > 300
-
-
 def test_pairs() -> None:
     """Two blocks in turn give what each gives alone, whichever ends first."""
     rng = random.Random(4)
@@ -116,34 +95,6 @@ def test_broken_pairs(packed: bytes, size: int) -> None:
             unpack_pair(compress(text), len(text), packed, size)
     with pytest.raises(ValueError, match="below 0"):
         unpack_pair(compress(b"a"), 1, compress(b"a"), -1)
-
-
-def test_pairs_broken_at_random() -> None:
-    """A block is refused, or gives the same bytes, whether it is decompressed alone or beside another one."""
-    rng = random.Random(5)
-    refused = taken = 0
-    for _ in range(3000):
-        blocks = []
-        for _ in range(2):
-            text = bytes(rng.choices(b"0123456789abcdef", k=rng.choice([rng.randrange(200), rng.randrange(3000)])))
-            packed = bytearray(compress(text))
-            for _ in range(rng.randint(0, 2)):
-                packed[rng.randrange(len(packed))] = rng.randrange(256)
-            del packed[rng.choice([len(packed), len(packed), rng.randrange(len(packed) + 1)]) :]
-            blocks.append((bytes(packed), len(text)))
-        expected = []
-        for packed, size in blocks:
-            with suppress(ValueError):
-                expected.append(unpack_front(packed, size, size).tobytes())
-        try:
-            result = [part.tobytes() for part in unpack_pair(*blocks[0], *blocks[1])]
-        except ValueError:
-            refused += 1
-            assert len(expected) < 2
-            continue
-        taken += 1
-        assert result == expected
-    assert min(taken, refused) > 300
 
 
 def test_scratch_is_used_again_only_once_nothing_refers_to_it() -> None:

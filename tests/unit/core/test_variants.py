@@ -11,7 +11,6 @@ import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from support.cases import each_case
 from support.oracle import oracle
 from support.writers import drafts
 
@@ -96,8 +95,8 @@ VALUES = {
 }
 
 
-@each_case("name", drafts.NAMES)
-@each_case("physical", VALUES)
+@pytest.mark.parametrize("name", drafts.NAMES)
+@pytest.mark.parametrize("physical", VALUES)
 def test_types_nulls_and_single_values(name, physical):
     array = VALUES[physical]
     plain = [oracle.plain(value, physical) for value in array.to_pylist() if value is not None]
@@ -173,8 +172,8 @@ def test_pickled_and_shown(name):
 # ---------------------------------------------------------------------------------------------------- headers
 
 
-@each_case("name", drafts.NAMES)
-@each_case("num_bytes", [32, 1024, 2**27])
+@pytest.mark.parametrize("name", drafts.NAMES)
+@pytest.mark.parametrize("num_bytes", [32, 1024, 2**27])
 def test_headers_are_written_and_read(name, num_bytes):
     variant = Variant.of(name)
     data = write_header(num_bytes, variant)

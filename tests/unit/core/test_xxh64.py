@@ -8,7 +8,6 @@ import random
 import numpy as np
 import pyarrow as pa
 import pytest
-from support.cases import each_case
 from support.oracle import oracle
 
 from parquet_bloom.core.hash.xxh64 import Keys, hash_keys, hash_one
@@ -34,7 +33,7 @@ def variable(values: list[bytes], *, wide: bool = False, offset: int = 0, validi
     return Keys.variable(starts, data, len(values) - offset, offset, validity, wide)
 
 
-@each_case("width", WIDTHS)
+@pytest.mark.parametrize("width", WIDTHS)
 def test_fixed_widths(width):
     data = random.Random(width).randbytes(width * 300)
     expected = [oracle.xxh64(data[i : i + width]) for i in range(0, len(data), width)]
@@ -54,7 +53,7 @@ def test_variable_widths(wide, offset):
     assert hash_keys(variable(values, wide=wide, offset=offset)).tolist() == expected[offset:]
 
 
-@each_case("length", range(131))
+@pytest.mark.parametrize("length", range(131))
 def test_one_value(length):
     value = random.Random(length).randbytes(length)
     for form in (value, bytearray(value), memoryview(value), np.frombuffer(value, np.uint8)):
@@ -68,8 +67,8 @@ def test_a_long_value(length):
     assert hash_keys(Keys.fixed(value, length, 1)).tolist() == [oracle.xxh64(value)]
 
 
-@each_case("length", LENGTHS)
-@each_case("offset", range(17))
+@pytest.mark.parametrize("length", LENGTHS)
+@pytest.mark.parametrize("offset", range(17))
 def test_nulls_are_left_out_at_any_bit_offset(length, offset):
     rng = random.Random(f"{length} {offset}")
     valid = [rng.random() < 0.6 for _ in range(length)]
@@ -142,7 +141,7 @@ def test_memory_stays_alive_with_the_keys():
     assert len(other) == 5
 
 
-@each_case(
+@pytest.mark.parametrize(
     "arguments",
     [
         (bytes(64), 0, 1),
@@ -170,8 +169,8 @@ def test_fixed_keys_outside_of_their_buffers_are_refused(arguments):
         Keys.fixed(*arguments)
 
 
-@each_case("wide", [False, True])
-@each_case(
+@pytest.mark.parametrize("wide", [False, True])
+@pytest.mark.parametrize(
     ("offsets", "data", "length", "offset"),
     [
         ([0, 1, 2], b"ab", 3, 0),

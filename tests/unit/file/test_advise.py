@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +11,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from support.report_pages import drawn_paths, drawn_states, drawn_texts, read_report
 
 import parquet_bloom
 from parquet_bloom import errors
@@ -176,6 +178,33 @@ def test_the_command_and_the_call(lake: Path, tmp_path: Path) -> None:
     ids = rng.integers(0, 1 << 60, 10_000)
     pq.write_table(pa.table({"a b=0.5": ids, "bulk": [rng.bytes(50) for _ in ids]}), odd, row_group_size=1000)
     assert "--column 'a b=0.5=0.01' " in str(parquet_bloom.advise(odd, "a b=0.5").command)
+
+
+def test_a_page_shows_what_a_lookup_reads_of_each_column(lake: Path, tmp_path: Path) -> None:
+    report = parquet_bloom.advise(lake, sample=8)
+    page = report.to_html(tmp_path / "page.html")
+    assert (tmp_path / "page.html").read_text("utf-8") == page
+    shown = read_report(page)
+    states = drawn_states(page)
+    columns = {path: states[40 * number : 40 * number + 40] for number, path in enumerate(drawn_paths(page))}
+    assert set(columns) == {f"{advice.column}: {advice.verdict}" for advice in report.columns}
+    assert [*columns] == sorted(columns, key=lambda name: ("yes", "maybe", "no").index(name.rpartition(" ")[2]))
+    assert set(columns["seq: no"]) == {"read", "range"}
+    user = report["user"]
+    assert columns["user: yes"].count("read") == max(1, round((1 - user.skipped_present) * 40))
+    assert columns["user: yes"].count("filter") > 20
+    assert any("a filter: yes; " in text for text in drawn_texts(page, "filter"))
+    (table,) = shown["tables"]
+    assert [row[:2] for row in table["rows"]] == [name.rsplit(": ", 1) for name in columns]
+    assert shown["commands"] == [["To embed what is advised", report.command]]
+    assert ["columns worth a filter", f"{len(report.worth())}", f"of {len(columns)}"] in shown["facts"]
+    unsure = replace(user, skipped_present=None, verdict="maybe")
+    assert set(drawn_states(replace(report, columns=(unsure,)).to_html())) == {"unknown"}
+    wide = replace(report, columns=tuple(replace(user, column=f"user{i}") for i in range(201)))
+    assert drawn_paths(wide.to_html())[-1] == "user199: yes"
+    assert "The first 200 of 201 columns are drawn." in read_report(wide.to_html())["map"]["about"]
+    assert len(read_report(wide.to_html())["tables"][0]["rows"]) == 201
+    assert read_report(replace(report, columns=(), failures=(("a", "a: broken"),)).to_html())["notes"]
 
 
 def test_surveys_are_pickled_and_merged_in_any_number(lake: Path) -> None:

@@ -5,13 +5,12 @@ from __future__ import annotations
 import numpy as np
 import pyarrow as pa
 import pytest
-from support.cases import each_case
 
 from parquet_bloom import SplitBlockBloomFilter
 from parquet_bloom.core.bloom import sbbf, sizing
 from parquet_bloom.core.bloom.distinct import HashSet
-from parquet_bloom.file.write import filter_builder
-from parquet_bloom.file.write.filter_builder import FilterBuilder, FilterOptions
+from parquet_bloom.file import filter_builder
+from parquet_bloom.file.filter_builder import FilterBuilder, FilterOptions
 from parquet_bloom.hashing.column_type import from_arrow
 
 INT64 = from_arrow(pa.int64())
@@ -42,9 +41,9 @@ def shapes() -> dict[str, np.ndarray]:
     }
 
 
-@each_case("shape", shapes())
-@each_case("power_of_two", [True, False])
-@each_case("promised", [0, 1, 30_000, 10**12])
+@pytest.mark.parametrize("shape", shapes())
+@pytest.mark.parametrize("power_of_two", [True, False])
+@pytest.mark.parametrize("promised", [0, 1, 30_000, 10**12])
 def test_counts_sizes_and_bits_are_exact(few_keys, shape, power_of_two, promised):
     """Whatever was promised about their number, and in memory that another chunk was built in."""
     values = shapes()[shape]

@@ -9,7 +9,6 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from support.cases import each_case
 from support.oracle.oracle import BINARY, BOOL, Struct
 from support.writers import surgery
 from support.writers.page_indexes import COLUMN_INDEX, encode_bounds, locations, with_index
@@ -150,7 +149,7 @@ def test_pages(length: int, tmp_path: Path) -> None:
 # ------------------------------------------------------------------------------------------------------------ the rule
 
 
-@each_case(
+@pytest.mark.parametrize(
     ("stored", "column_type", "shortest", "is_cut"),
     [
         (Statistics(None, b"a", b"b", None, None), TEXT, 1, True),
@@ -172,7 +171,7 @@ def test_which_bounds_may_be_cut(stored: Statistics, column_type: Any, shortest:
     assert bytes(high) == stored.max_value
 
 
-@each_case(
+@pytest.mark.parametrize(
     ("precision", "length", "exact", "known"),
     [(38, 16, None, True), (60, 15, None, True), (60, 16, False, False), (60, 16, True, True), (60, 25, None, False)],
 )
@@ -206,7 +205,7 @@ def possible(node: Any, *containers: tuple[bytes, bytes, bool]) -> list[bool]:
     return list(outcomes[0])
 
 
-@each_case(
+@pytest.mark.parametrize(
     ("node", "expected"),
     [
         (Equal("a", b"abcz"), [True, False, True]),

@@ -340,7 +340,7 @@ def test_encrypted_files_are_refused(tmp_path):
 
 
 def test_a_file_that_changes_meanwhile_is_noticed(plain, monkeypatch):
-    from parquet_bloom.file.write import drop_filters as drop_module
+    from parquet_bloom.file import drop_filters as drop_module
 
     parquet_bloom.embed(plain, ["id"])
     other = plain.read_bytes() + b"?"

@@ -23,7 +23,7 @@ from support.writers import surgery
 
 import parquet_bloom
 from parquet_bloom import errors
-from parquet_bloom.file.write.filter_builder import FilterOptions, parse_columns
+from parquet_bloom.file.filter_builder import FilterOptions, parse_columns
 
 ROWS, GROUPS = 120, 3
 

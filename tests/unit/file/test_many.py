@@ -16,8 +16,8 @@ import pytest
 
 import parquet_bloom
 from parquet_bloom import errors
+from parquet_bloom.file import embed_filters as embed_module
 from parquet_bloom.file import many_files
-from parquet_bloom.file.write import embed_filters as embed_module
 
 NAMES = ["a.parquet", "x/b.parquet", "x/c.parquet"]
 
@@ -294,9 +294,9 @@ def test_threads_are_shared_by_the_files(lake, monkeypatch):
     given = []
     embed_file = embed_module.embed_file
 
-    def spy(path, columns, **options):
-        given.append((options["threads"], threading.current_thread() is threading.main_thread()))
-        return embed_file(path, columns, **options)
+    def spy(path, columns, options, progress, threads):
+        given.append((threads, threading.current_thread() is threading.main_thread()))
+        return embed_file(path, columns, options, progress, threads)
 
     monkeypatch.setattr(embed_module, "embed_file", spy)
     for threads, expected in ((1, (1, True)), (3, (1, False)), (7, (2, False))):

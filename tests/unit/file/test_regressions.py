@@ -11,7 +11,7 @@ from support.writers import surgery
 
 import parquet_bloom
 from parquet_bloom.errors import BrokenFilterError, NotParquetError, ParquetBloomError, StorageError
-from parquet_bloom.file.write import embed_filters as embed_module
+from parquet_bloom.file import embed_filters as embed_module
 
 TABLE = pa.table({"id": pa.array(range(100), pa.int32()), "name": [f"n{i}" for i in range(100)]})
 

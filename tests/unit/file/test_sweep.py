@@ -12,7 +12,7 @@ import pytest
 
 import parquet_bloom
 from parquet_bloom.errors import StorageError
-from parquet_bloom.file.write.sweep_files import sweep
+from parquet_bloom.file.file_rewrite import sweep
 from parquet_bloom.storage import create
 
 DIGITS = "0123456789abcdef"

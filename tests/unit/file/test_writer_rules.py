@@ -18,7 +18,6 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from click.testing import CliRunner
-from support.cases import each_case
 from support.oracle.oracle import BINARY, I64, STRUCT, Struct
 from support.writers import surgery
 
@@ -143,7 +142,7 @@ BAD = [
 ]
 
 
-@each_case(("created_by", "bounds", "nulls"), BAD)
+@pytest.mark.parametrize(("created_by", "bounds", "nulls"), BAD)
 def test_no_row_is_lost(created_by: str, bounds: tuple[str, ...], nulls: tuple[str, ...], tmp_path: Path) -> None:
     """What each bad writer is doubted of may be as wrong as can be."""
     path = write(tmp_path / "a.parquet", created_by)
@@ -188,7 +187,7 @@ GOOD = [
 ]
 
 
-@each_case("created_by", [*GOOD, None])
+@pytest.mark.parametrize("created_by", [*GOOD, None])
 def test_others_are_pruned_as_before(created_by: str | None, tmp_path: Path) -> None:
     path = write(tmp_path / "a.parquet", created_by)
     for column, value in WANTED.items():
@@ -198,7 +197,7 @@ def test_others_are_pruned_as_before(created_by: str | None, tmp_path: Path) -> 
     assert parquet_bloom.prune(str(path), f"c = {WANTED['c']}").doubts == []
 
 
-@each_case(
+@pytest.mark.parametrize(
     ("created_by", "column"),
     [
         ("parquet-mr version 1.7.0 (build abcd)", "n"),
@@ -268,7 +267,7 @@ def test_a_file_without_a_writer_is_believed_where_its_order_is_declared(tmp_pat
 # ------------------------------------------------------------------------------------- what statistics contradict
 
 
-@each_case(
+@pytest.mark.parametrize(
     ("null_count", "nullable", "is_bounded"),
     [
         (-1, True, True),
@@ -459,7 +458,7 @@ def test_a_rewritten_file_is_still_known(tmp_path: Path) -> None:
 # ---------------------------------------------------------------------------------------------------------- created_by
 
 
-@each_case(
+@pytest.mark.parametrize(
     ("created_by", "expected"),
     [
         ("parquet-mr version 1.8.0 (build abcd)", ("parquet-mr", (1, 8, 0), True)),
@@ -492,7 +491,7 @@ def test_created_by(created_by: str | None, expected: tuple[str, Any, bool]) -> 
     assert (writer.name, writer.version, writer.is_final) == expected
 
 
-@each_case(
+@pytest.mark.parametrize(
     ("created_by", "doubted"),
     [
         ("parquet-mr version 1.5.0-cdh5.4.9", True),

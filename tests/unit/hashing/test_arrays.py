@@ -18,7 +18,6 @@ import polars as pl
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from support.cases import each_case
 from support.oracle import oracle
 
 from parquet_bloom.errors import FilterTypeError, UnsupportedTypeError
@@ -162,7 +161,7 @@ def test_bits_are_those_of_a_written_file(name, tmp_path):
     assert bitset_of(len(bitset), *(value for value in array if value.is_valid)) == bitset
 
 
-@each_case("name", ARRAYS)
+@pytest.mark.parametrize("name", ARRAYS)
 def test_no_value_is_denied_and_others_are(name):
     array = ARRAYS[name]
     bloom_filter = SplitBlockBloomFilter.from_ndv(len(array), 0.001)
@@ -174,7 +173,9 @@ def test_no_value_is_denied_and_others_are(name):
     assert name == "bool8" or name == "dictionary of unused values" or half.check(array).mean() < 0.7
 
 
-@each_case("name", [name for name in ARRAYS if name not in ("uuid", "json", "bool8") and "diction" not in name])
+@pytest.mark.parametrize(
+    "name", [name for name in ARRAYS if name not in ("uuid", "json", "bool8") and "diction" not in name]
+)
 def test_run_ends_and_dictionaries_are_only_wrapping(name):
     array = ARRAYS[name]
     hashes = [hash_values(array[i : i + 1]).tolist() for i in range(len(array))]  # none for a null
@@ -326,7 +327,7 @@ FOREIGN = [
 ]
 
 
-@each_case(("values", "array"), FOREIGN)
+@pytest.mark.parametrize(("values", "array"), FOREIGN)
 def test_values_of_other_libraries(values, array):
     if isinstance(values, pl.Series) and values.dtype == pl.Datetime("us", "Europe/Berlin"):
         values = values.dt.convert_time_zone("UTC").dt.replace_time_zone(None).dt.replace_time_zone("UTC")
@@ -383,7 +384,7 @@ def test_python_values_take_the_type_that_is_given():
         hash_values([2**40], pa.int32())
 
 
-@each_case(
+@pytest.mark.parametrize(
     "values",
     [
         *("text", b"bytes", 5, None, {1, 2}, {1: 2}, iter([1]), object()),
@@ -467,7 +468,7 @@ def python_value(scalar: pa.Scalar) -> Any:
     return scalar if pa.types.is_temporal(scalar.type) else scalar.as_py()
 
 
-@each_case("target", TARGETS)
+@pytest.mark.parametrize("target", TARGETS)
 def test_arrays_and_literals_agree(target: ColumnType):
     """Arrays of every type for columns of every type: each value becomes what its literal is, or all are refused."""
     taken = 0
@@ -501,7 +502,7 @@ def raw_bytes(stored: pa.Scalar) -> bytes:
     return stored.as_py() if width is None else oracle.plain_encode(stored.as_py(), width)
 
 
-@each_case("target", [t for t in TARGETS if "UNKNOWN" not in str(t)])
+@pytest.mark.parametrize("target", [t for t in TARGETS if "UNKNOWN" not in str(t)])
 def test_probing_with_other_types_loses_nothing(target: ColumnType):
     """A filter of a column, probed with arrays of any type: "absent" only for what cannot be a value of the column."""
     for name, array in ARRAYS.items():

@@ -9,7 +9,6 @@ import uuid
 
 import pyarrow as pa
 import pytest
-from support.cases import each_case
 
 from parquet_bloom.hashing.coerce import LiteralBounds, make_bounds
 from parquet_bloom.hashing.column_type import ColumnType, Kind, from_arrow
@@ -19,7 +18,7 @@ UTC = dt.UTC
 INT96 = ColumnType("INT96", Kind.TIMESTAMP, 12, utc=None)
 
 
-@each_case(
+@pytest.mark.parametrize(
     ("arrow", "literal", "at_most", "at_least"),
     [
         (pa.int32(), 5, 5, 5),

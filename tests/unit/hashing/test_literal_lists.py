@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-from support.cases import each_case
+import pytest
 
 from parquet_bloom.core.hash.xxh64 import hash_one
 from parquet_bloom.hashing.coerce import coerce, hash_all, hash_literals, store_array, stored_forms
@@ -56,7 +56,7 @@ POOLS: list[list[Any]] = [
 ]
 
 
-@each_case("column_type", TYPES)
+@pytest.mark.parametrize("column_type", TYPES)
 def test_a_list_means_what_its_literals_mean(column_type):
     rng = random.Random(str(column_type))
     reference = 0
@@ -99,7 +99,7 @@ def test_literals_after_an_unknown_one_are_left_out_unless_asked_for():
     assert [*coerce(literals, from_parquet("INT64"), go_on=True).reasons] == [1, 3]
 
 
-@each_case("column_type", TYPES)
+@pytest.mark.parametrize("column_type", TYPES)
 def test_an_array_means_what_its_values_mean(column_type):
     arrays = [
         pa.array([1, None, 300, -1]),
@@ -143,7 +143,7 @@ ARRAYS = [
 ]
 
 
-@each_case("column_type", TYPES)
+@pytest.mark.parametrize("column_type", TYPES)
 def test_arrays_are_stored_as_their_values_are(column_type):
     stored_arrays = 0
     for array in (one for whole in ARRAYS for one in (whole, whole[1:], whole[:0])):

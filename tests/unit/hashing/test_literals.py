@@ -17,7 +17,6 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
-from support.cases import each_case
 from support.oracle import oracle
 
 from parquet_bloom.hashing.coerce import Coerced, coerce, hash_all, stored_forms
@@ -271,7 +270,7 @@ EXACT = [
 ]
 
 
-@each_case(("literal", "column_type", "expected"), EXACT)
+@pytest.mark.parametrize(("literal", "column_type", "expected"), EXACT)
 def test_what_a_literal_is(literal, column_type, expected):
     coerced = coerce([literal], column_type)
     assert is_(coerced, expected), coerced
@@ -299,8 +298,8 @@ def test_the_callers_arithmetic_has_no_say(context):
 # ------------------------------------------------------------------------------------------------------------
 
 
-@each_case("column_type", [TZ_US, INT96])
-@each_case(
+@pytest.mark.parametrize("column_type", [TZ_US, INT96])
+@pytest.mark.parametrize(
     ("moment", "zone", "expected"),
     [
         (dt.datetime(2020, 1, 1), "Europe/Berlin", micros(2019, 12, 31, 23)),
@@ -351,7 +350,7 @@ def test_a_folded_instant_is_the_one_that_is_meant():
 # ------------------------------------------------------------------------------------------------------------
 
 
-@each_case(
+@pytest.mark.parametrize(
     ("scalar", "column_type", "expected"),
     [
         (pa.scalar(5, pa.timestamp("ns")), TS_NS, 5),
@@ -396,8 +395,8 @@ def test_arrow_scalars(scalar, column_type, expected):
     assert is_(coerce([scalar], column_type), expected)
 
 
-@each_case("literal", [object(), 1j, [1], {}, pa.scalar([1]), ...])
-@each_case("column_type", [I32, D9, F64, TEXT, RAW, UUID, DATE, T_US, TS_US, BOOLEAN, UNKNOWN])
+@pytest.mark.parametrize("literal", [object(), 1j, [1], {}, pa.scalar([1]), ...])
+@pytest.mark.parametrize("column_type", [I32, D9, F64, TEXT, RAW, UUID, DATE, T_US, TS_US, BOOLEAN, UNKNOWN])
 def test_invalid_literals_are_unknown(literal, column_type):
     assert is_(coerce([literal], column_type), NOBODY_KNOWS)
 
@@ -554,7 +553,7 @@ def connection():
         yield opened
 
 
-@each_case(("sql_type", "arrow_type"), columns())
+@pytest.mark.parametrize(("sql_type", "arrow_type"), columns())
 def test_values_that_duckdb_finds_are_never_absent(connection, sql_type, arrow_type):
     """Every literal against every value that the type can hold: where DuckDB says equal, we must have it among ours."""
     column_type = from_arrow(arrow_type)
@@ -582,7 +581,7 @@ def test_values_that_duckdb_finds_are_never_absent(connection, sql_type, arrow_t
     assert compared > 1
 
 
-@each_case(
+@pytest.mark.parametrize(
     "arrow_type",
     [
         *(

@@ -12,7 +12,6 @@ import struct
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from support.cases import each_case
 from support.oracle import oracle
 
 from parquet_bloom.errors import UnsupportedTypeError
@@ -72,7 +71,7 @@ PHYSICAL_TYPES = [(physical, None) for physical in PHYSICAL[:-1]] + [
 ]
 
 
-@each_case(("name", "logical", "physical_types", "meaning"), ANNOTATIONS)
+@pytest.mark.parametrize(("name", "logical", "physical_types", "meaning"), ANNOTATIONS)
 def test_every_annotation_on_every_physical_type(name, logical, physical_types, meaning):
     for physical, length in PHYSICAL_TYPES:
         column_type = from_parquet(physical, length, logical=logical)
@@ -89,7 +88,7 @@ def test_every_annotation_on_every_physical_type(name, logical, physical_types, 
         )
 
 
-@each_case(
+@pytest.mark.parametrize(
     ("converted", "logical", "physical"),
     [
         (0, {1: {}}, "BYTE_ARRAY"),
@@ -149,7 +148,7 @@ def test_without_an_annotation(physical, kind, shown):
     assert (column_type.kind, str(column_type)) == (kind, shown)
 
 
-@each_case(
+@pytest.mark.parametrize(
     "arguments",
     [
         ("INT32", None, None, {16: {}}),  # a member of a later specification
@@ -211,7 +210,7 @@ ARROW = [
 ]
 
 
-@each_case("arrow_type", ARROW)
+@pytest.mark.parametrize("arrow_type", ARROW)
 def test_arrow_types_are_those_of_a_written_file(arrow_type):
     sink = io.BytesIO()
     storage = arrow_type.storage_type if isinstance(arrow_type, pa.BaseExtensionType) else arrow_type
@@ -248,7 +247,7 @@ def plain_dict(struct_: oracle.Struct) -> dict:
     }
 
 
-@each_case("precision", range(1, 77))
+@pytest.mark.parametrize("precision", range(1, 77))
 def test_decimals_take_as_few_bytes_as_pyarrow_gives_them(precision):
     length = decimal_length(precision)
     largest = 10**precision - 1
@@ -313,7 +312,7 @@ TYPES = [
 ] + [from_parquet(physical, 7) for physical in PHYSICAL[1:]]
 
 
-@each_case("column_type", TYPES)
+@pytest.mark.parametrize("column_type", TYPES)
 def test_encoding_and_back(column_type):
     for value in some_values(column_type):
         forms = encode(value, column_type)
@@ -334,7 +333,7 @@ def test_encoding_and_back(column_type):
             assert forms == [oracle.plain_encode(value, column_type.physical, column_type.length)]
 
 
-@each_case("column_type", TYPES)
+@pytest.mark.parametrize("column_type", TYPES)
 def test_bytes_of_another_length_are_not_values(column_type):
     if column_type.length is None:
         return
@@ -387,7 +386,7 @@ def test_a_float_is_not_taken_for_an_integer():
         encode(1.0, from_parquet("INT32"))
 
 
-@each_case("column_type", [*TYPES, from_parquet("BOOLEAN")])
+@pytest.mark.parametrize("column_type", [*TYPES, from_parquet("BOOLEAN")])
 def test_which_bounds_count(column_type):
     """INT96 has no order; the deprecated min and max compare as signed numbers, whatever the type."""
     assert is_ordered(column_type) == (column_type.physical != "INT96")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from support.cases import each_case
 
 from parquet_bloom.core.index.cuckoo import Group, Layout
 from parquet_bloom.lake.cuckoo_reader import advise, expected_false
@@ -24,9 +23,9 @@ def built(sizes: list[int], num_buckets: int, bits: int) -> tuple[list[int], int
 SPREAD = np.random.default_rng(2).lognormal(4.5, 1.2, 300).astype(int).tolist()
 
 
-@each_case("sizes", [[100] * 300, SPREAD, [0, 1, 2, 3] * 40, [300] * 9 + [10] * 90])
-@each_case("bits", [8, 16, 24])
-@each_case("num_buckets", [7, 38, 150])
+@pytest.mark.parametrize("sizes", [[100] * 300, SPREAD, [0, 1, 2, 3] * 40, [300] * 9 + [10] * 90])
+@pytest.mark.parametrize("bits", [8, 16, 24])
+@pytest.mark.parametrize("num_buckets", [7, 38, 150])
 def test_what_it_tells_is_what_comes(sizes: list[int], bits: int, num_buckets: int) -> None:
     (choice,) = advise(np.array(sizes), fingerprint_bits=[bits], num_buckets=[num_buckets]).choices
     slots, entries = built(sizes, num_buckets, bits)

@@ -17,7 +17,7 @@ import pyarrow.dataset as pads
 import pyarrow.parquet as pq
 import pytest
 from pyarrow.fs import LocalFileSystem, SubTreeFileSystem
-from support.tiers import by_tier
+from support.scale import scaled
 
 import parquet_bloom
 from parquet_bloom.core.hash.xxh64 import hash_one
@@ -25,7 +25,7 @@ from parquet_bloom.errors import BrokenIndexError, ParquetBloomError, PredicateE
 from parquet_bloom.lake.lake_index import LakeIndex
 from parquet_bloom.predicate.calls import list_ordinary
 
-QUERIES = by_tier(100, 200, 3_000)
+QUERIES = scaled(100)
 KEYS = ["lower(name)", "upper(name)", "CAST(n AS STRING)", "CAST(day AS VARCHAR)", "(tenant, n)", "n"]
 UNUSUAL = ["İx", "ΟΔΟΣ", "straße", "ŉ", "ǅ", "ﬁ", "Ⅷ", "ꟊ", "ꮿ", "ς", "ſ", "\U00010d50", "ẞ", "ı"]
 USUAL = ["Ab", "aB", "ÄÖ", "äö", "Ёж", "ёЖ", "ĲSSEL", "Việt", "VIỆT", "漢字", "한국", "αβγ", "ΑΒΓ", "👍a", "", "É", "É"]

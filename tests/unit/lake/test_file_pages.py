@@ -109,7 +109,7 @@ def test_damage_in_a_page_does_no_harm_to_others(s3: Any) -> None:
 
 
 def test_an_index_of_pages_is_an_index_like_any_other(s3: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(table_module, "_FEW_PAGES", 3)
+    monkeypatch.setattr(table_module, "_MAX_PAGES_READ_SINGLY", 3)
     options = {"storage_options": s3.storage_options}
     with LakeIndex.create(s3.url("index"), "id", **options) as index:
         for first in (0, 200):

@@ -282,7 +282,7 @@ def test_an_index_that_cannot_be_created_leaves_nothing(tmp_path: Path, monkeypa
         raise ParquetBloomError("it fails now")
 
     with monkeypatch.context() as patch:
-        patch.setattr("parquet_bloom.lake.lake_index.LivenessCheck.check", fail)
+        patch.setattr("parquet_bloom.lake.lake_reader.LivenessCheck.check", fail)
         with pytest.raises(ParquetBloomError, match="it fails now"):
             LakeIndex.create(tmp_path / "index", "low", lake=table.table)
     for lake in ({"iceberg": tmp_path}, {"delta": tmp_path}, {"iceberg": "n.t", "catalog": "nowhere"}):

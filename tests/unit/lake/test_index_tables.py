@@ -16,8 +16,8 @@ import parquet_bloom
 from parquet_bloom import cli
 from parquet_bloom.errors import ParquetBloomError
 from parquet_bloom.lake.lake_index import LakeIndex
+from parquet_bloom.tables.delta.delta_table import delta_files
 from parquet_bloom.tables.iceberg.iceberg_table import iceberg_files
-from parquet_bloom.tables.table_files import delta_files
 
 
 def names(answer: list) -> set[str]:

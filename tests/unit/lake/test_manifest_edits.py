@@ -15,7 +15,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from support.tiers import by_tier
+from support.scale import scaled
 
 from parquet_bloom import LakeIndex
 from parquet_bloom.core.hash.xxh64 import hash_one
@@ -23,7 +23,7 @@ from parquet_bloom.errors import BrokenIndexError, ParquetBloomError
 from parquet_bloom.predicate.pruning_statistics import ColumnShape
 
 FILES, ROWS, GROUP = 3, 48, 12
-EDITS = by_tier(120, 400, 10**9)  # of each index
+EDITS = scaled(120)  # of each index
 
 KINDS: dict[str, tuple[list[str], dict[str, Any]]] = {
     "files": (["id", "twice", "text"], {}),

@@ -16,7 +16,7 @@ from parquet_bloom.errors import BrokenIndexError, ParquetBloomError, StorageErr
 from parquet_bloom.lake import postings_writer
 from parquet_bloom.lake.index_part import Sections, SectionWriter
 from parquet_bloom.lake.postings_reader import PostingsReader, merge
-from parquet_bloom.lake.postings_writer import PostingsWriter, pack_units, unpack_units, write_sorted
+from parquet_bloom.lake.postings_writer import PartShape, PostingsWriter, pack_units, unpack_units, write_sorted
 from parquet_bloom.lake.sorted_runs import SortedRuns
 
 ALL = 2**64 - 1
@@ -211,7 +211,7 @@ def test_slices_of_a_part_find_together_what_the_whole_does(tmp_path, cuts):
         keys = sorted({h >> shift << shift | u for u, hashes in units.items() for h in hashes if first <= h < end})
         chunks = [np.array(keys[at : at + 700], np.uint64) for at in range(0, len(keys), 700)]
         path = str(tmp_path / str(number))
-        info = write_sorted(path, None, chunks, 35, 100, first, end - 1, len(keys))
+        info = write_sorted(path, None, chunks, PartShape(35, 100, first, end - 1, len(keys)))
         assert (info.first, info.last, info.num_entries) == (first, end - 1, len(keys))
         readers.append(PostingsReader(path))
         assert list(readers[-1].check()) == []
@@ -247,10 +247,10 @@ def test_unsorted_or_out_of_range_input_is_refused(tmp_path):
         ([many], 0, 3 << 60),
     ]:
         with pytest.raises(ValueError):
-            write_sorted(path, None, chunks, 35, 10, first, last, 10)
+            write_sorted(path, None, chunks, PartShape(35, 10, first, last, 10))
         assert os.listdir(tmp_path) == []
     with pytest.raises(ParquetBloomError, match="no hashes"):
-        write_sorted(path, None, [], 35, 10, 5, 4)
+        write_sorted(path, None, [], PartShape(35, 10, 5, 4))
 
 
 def test_a_large_directory_is_read_where_it_is_needed(tmp_path, monkeypatch):

@@ -7,7 +7,6 @@ import struct
 import uuid
 
 import pytest
-from support.cases import each_case
 from support.oracle import oracle
 from support.oracle.oracle import (
     BINARY,
@@ -65,7 +64,7 @@ def encoded(type_name: str, value: object) -> tuple[int, bytes]:
     return oracle.CODES[type_name], oracle._write_value(type_name, value)
 
 
-@each_case(("type_name", "value", "seen"), VALUES)
+@pytest.mark.parametrize(("type_name", "value", "seen"), VALUES)
 def test_values_of_every_type(type_name, value, seen):
     code, raw = encoded(type_name, value)
     assert compact.read_value(b"??" + raw + b"behind", 2, code) == seen
@@ -127,7 +126,7 @@ def test_positions():
         compact.read_struct(data, len(data))
 
 
-@each_case(("type_name", "value", "seen"), VALUES)
+@pytest.mark.parametrize(("type_name", "value", "seen"), VALUES)
 def test_truncated_values(type_name, value, seen):
     data = oracle.write_struct(Struct({1: (type_name, value), 40: (type_name, value)}))
     for length in range(len(data)):
@@ -163,8 +162,8 @@ def test_numbers_of_too_many_bytes():
 HUGE = (2**60, 2**63, 2**64 - 1, 2**31, 2**32)
 
 
-@each_case("count", HUGE)
-@each_case("wrap", ["file", "row group", "chunk", "metadata", "deep"])
+@pytest.mark.parametrize("count", HUGE)
+@pytest.mark.parametrize("wrap", ["file", "row group", "chunk", "metadata", "deep"])
 def test_huge_announcements_cost_nothing(count, wrap):
     """A few bytes that announce 2^60 elements: no memory is taken for them, at any level of a footer."""
     announced = [bytes([0xF0 | code]) + varint(count) for code in range(1, 14)]  # lists

@@ -20,7 +20,7 @@ from parquet_bloom.errors import FilterTypeError
 from parquet_bloom.hashing.coerce import coerce
 from parquet_bloom.orc.orc_filters import OrcFilter, hash_values, keying_of, make_probes
 from parquet_bloom.orc.orc_schema import OrcLeaf, read_leaves
-from parquet_bloom.orc.stripes import BLOOM_FILTER_UTF8
+from parquet_bloom.orc.orc_tail import BLOOM_FILTER_UTF8
 
 KINDS = {"BOOLEAN": 0, "BYTE": 1, "SHORT": 2, "INT": 3, "LONG": 4, "FLOAT": 5, "DOUBLE": 6, "STRING": 7, "BINARY": 8}
 KINDS |= {"TIMESTAMP": 9, "DECIMAL": 14, "DATE": 15, "VARCHAR": 16, "CHAR": 17, "TIMESTAMP_INSTANT": 18}

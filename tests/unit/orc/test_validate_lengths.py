@@ -12,7 +12,6 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.orc as po
 import pytest
-from support.cases import each_case
 from support.oracle import orc_runs
 from support.writers.orc_files import Parts, fields_of, message_of, with_fields
 
@@ -56,7 +55,7 @@ def test_runs_of_the_specification() -> None:
     checked(bytes([0xC6, 0x09, 0x02, 0x02, 0x22, 0x42, 0x42, 0x46]), True, primes)
 
 
-@each_case("width", orc_runs.WIDTHS)
+@pytest.mark.parametrize("width", orc_runs.WIDTHS)
 def test_every_width(width: int) -> None:
     rng = random.Random(width)
     numbers = [rng.getrandbits(min(width, 53)) for _ in range(rng.randrange(1, 40))]

@@ -14,7 +14,6 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
-from support.cases import each_case
 
 import parquet_bloom
 from parquet_bloom.errors import ExpressionError, ParquetBloomError, PredicateError
@@ -26,7 +25,7 @@ NAN = math.nan
 TEXT_NUMBER = pa.scalar("x").cast(pa.dictionary(pa.int32(), pa.string()))
 
 
-@each_case(
+@pytest.mark.parametrize(
     ("expression", "expected"),
     [
         (a == 1, Equal("a", 1)),
@@ -83,7 +82,7 @@ def test_expressions(expression: pc.Expression, expected: Node) -> None:
     assert parse(expression) == expected
 
 
-@each_case(
+@pytest.mark.parametrize(
     ("expression", "words"),
     [
         (pc.field(0) == 1, "cannot be decoded"),

@@ -13,7 +13,7 @@ import pytest
 from parquet_bloom.errors import PredicateError
 from parquet_bloom.predicate import parse, parse_sql, tree
 from parquet_bloom.predicate.key_expression import KeyExpression, parse_key
-from parquet_bloom.predicate.parse.necessary import read_filter
+from parquet_bloom.predicate.necessary import read_filter
 from parquet_bloom.predicate.row_filter import row_mask
 from parquet_bloom.predicate.tree import And, CallIn, CallNotIn, IsNotNull, IsNull, Node, negation
 

@@ -11,7 +11,6 @@ from fractions import Fraction
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from support.cases import each_case
 
 import parquet_bloom
 from parquet_bloom.errors import PredicateError
@@ -76,8 +75,8 @@ def exact(value):
     return value if isinstance(value, float) and not math.isfinite(value) else Fraction(value)
 
 
-@each_case(("array", "literals"), NUMBERS)
-@each_case("sign", OPERATORS)
+@pytest.mark.parametrize(("array", "literals"), NUMBERS)
+@pytest.mark.parametrize("sign", OPERATORS)
 def test_numbers(array, literals, sign):
     for literal in literals:
         expected = [None if v is None else OPERATORS[sign](exact(v), exact(literal)) for v in array.to_pylist()]

@@ -10,11 +10,10 @@ import uuid
 import numpy as np
 import pyarrow as pa
 import pytest
-from support.cases import each_case
 
 from parquet_bloom.errors import PredicateError
 from parquet_bloom.predicate import parse
-from parquet_bloom.predicate.parse.arrow_expression import parse_dnf
+from parquet_bloom.predicate.arrow_expression import parse_dnf
 from parquet_bloom.predicate.tree import And, Compare, Equal, In, NotEqual, NotIn, Or
 
 D = decimal.Decimal
@@ -43,7 +42,7 @@ def test_shapes(filters, node):
     assert parse(filters) == node
 
 
-@each_case(
+@pytest.mark.parametrize(
     ("filters", "words"),
     [
         ([], "must not be empty"),
@@ -101,7 +100,7 @@ class OwnUUID(uuid.UUID):
     pass
 
 
-@each_case(
+@pytest.mark.parametrize(
     ("given", "plain"),
     [
         *((same, same) for same in (None, True, 5, 2**70, 0.5, "x", b"x", D("1.10"), dt.date(1, 1, 1), dt.time(1))),
@@ -158,7 +157,7 @@ def test_scalars_keep_their_exact_value(given, plain):
     assert (type(collected[0]), collected[0]) == (type(plain), plain)
 
 
-@each_case(
+@pytest.mark.parametrize(
     "value",
     [
         D("NaN"),

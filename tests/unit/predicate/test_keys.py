@@ -12,7 +12,7 @@ import pytest
 
 from parquet_bloom.errors import PredicateError
 from parquet_bloom.hashing.column_type import ColumnType, Kind, from_arrow
-from parquet_bloom.predicate.parse.text_keys import parse_keys
+from parquet_bloom.predicate.text_keys import parse_keys
 
 ID = uuid.UUID("123e4567-e89b-12d3-a456-426614174000")
 UTC = dt.UTC

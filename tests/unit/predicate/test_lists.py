@@ -12,7 +12,6 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from support.cases import each_case
 from support.oracle.oracle import BINARY, I32, Struct
 from support.writers.surgery import each_chunk, rewrite_footer
 
@@ -27,7 +26,7 @@ NAN = float("nan")
 # ---------------------------------------------------------------------------------------------------------- notations
 
 
-@each_case(
+@pytest.mark.parametrize(
     ("where", "dialect", "expected"),
     [
         ("array_contains(tags, 'x')", None, Contains("tags", "x")),
@@ -58,7 +57,7 @@ def test_notations(where: Any, dialect: str | None, expected: Node) -> None:
     assert negation(negation(result)) == result
 
 
-@each_case(
+@pytest.mark.parametrize(
     ("where", "dialect"),
     [
         ("contains(tags, 'x')", None),  # of texts as well
@@ -113,8 +112,8 @@ def draw(rng: random.Random, pool: list[Any]) -> list[list[Any] | None]:
     ]
 
 
-@each_case("make", ARROW_LISTS)
-@each_case(
+@pytest.mark.parametrize("make", ARROW_LISTS)
+@pytest.mark.parametrize(
     ("kind", "pool", "others"),
     [
         (pa.int64(), INTEGERS, [4, 2**70]),

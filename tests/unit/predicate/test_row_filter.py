@@ -15,13 +15,12 @@ import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from support.cases import each_case
 
 from parquet_bloom.errors import PredicateError
 from parquet_bloom.hashing.column_type import from_arrow
 from parquet_bloom.predicate import parse
-from parquet_bloom.predicate.parse.text_keys import parse_keys
 from parquet_bloom.predicate.row_filter import row_mask
+from parquet_bloom.predicate.text_keys import parse_keys
 from parquet_bloom.predicate.tree import And, Compare, Connective, Equal, In, Leaf, Node, Or, fold
 
 D = decimal.Decimal
@@ -222,7 +221,7 @@ def test_each_type(case: Case, data: st.DataObject):
         assert selected(array, Equal("x", literal)) == [expected(case, row, [literal]) for row in rows]
 
 
-@each_case("case", CASES)
+@pytest.mark.parametrize("case", CASES)
 def test_each_value_is_found_by_its_own_literal(case: Case):
     array = pa.array(case.values, case.arrow_type)
     for literal in case.literals:
@@ -232,7 +231,7 @@ def test_each_value_is_found_by_its_own_literal(case: Case):
     assert len(hits) >= 2  # the cases are not vacuous
 
 
-@each_case("case", CASES[:-1])
+@pytest.mark.parametrize("case", CASES[:-1])
 def test_encoded_columns(case: Case):
     rows = [*case.values, None, *case.values]
     plain = pa.array(rows, case.arrow_type)
@@ -360,7 +359,7 @@ EXTENSION = type(
 )
 
 
-@each_case(
+@pytest.mark.parametrize(
     ("table", "node", "words"),
     [
         (pa.table({"x": [[1]]}), Equal("x", 1), "not a single value"),

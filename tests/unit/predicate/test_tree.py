@@ -12,7 +12,6 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from support.cases import each_case
 
 from parquet_bloom.errors import ParquetBloomError, PredicateError
 from parquet_bloom.hashing.column_type import from_arrow
@@ -144,7 +143,7 @@ def test_fold_visits_from_left_to_right_and_from_the_leaves_up():
     assert fold(Equal("a", 1), leaf, join) == "a"
 
 
-@each_case(
+@pytest.mark.parametrize(
     ("node", "text"),
     [
         (Equal("user.id", 42), "user.id = 42"),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -17,14 +18,14 @@ from support.one_by_one import read_one_by_one
 
 import parquet_bloom
 from parquet_bloom.errors import ConcurrentChangeError, ParquetBloomError
-from parquet_bloom.scan.locate.row_batch import RowBatch
+from parquet_bloom.scan.lookup.row_batch import RowBatch
 from parquet_bloom.scan.row_reader import RowReader
-from parquet_bloom.scan.scan_options import Limits
+from parquet_bloom.scan.scan_options import Limits, ScanOptions
 from parquet_bloom.storage import OPEN_FILE_BUDGET
 from parquet_bloom.storage.local.local_batch import OpenFileBudget
 
 ROWS = 2000
-SMALL_TASKS = Limits(least_batch_rows=1000, most_batch_rows=1000)
+SMALL_TASKS = ScanOptions(threads=1, limits=Limits(least_batch_rows=1000, most_batch_rows=1000))
 CODECS = ["snappy", "zstd", "none", "gzip", "lz4", "brotli"]
 
 
@@ -157,8 +158,8 @@ def test_a_large_file_that_is_replaced_between_its_parts(tmp_path: Path, monkeyp
         os.replace(tmp_path.parent / "new.parquet", tmp_path / "0.parquet")
 
     change_after_search(monkeypatch, replace)
-    reader = RowReader(parquet_bloom.prune(tmp_path, "key = 7"), limits=SMALL_TASKS)
-    assert reader.read_table(threads=1).combine_chunks().equals(expected.combine_chunks())
+    reader = RowReader(parquet_bloom.prune(tmp_path, "key = 7"), options=SMALL_TASKS)
+    assert reader.read_table().combine_chunks().equals(expected.combine_chunks())
 
 
 @pytest.mark.parametrize("where", ["key = 7", "key < 150"])
@@ -168,7 +169,7 @@ def test_a_large_file_that_is_overwritten_between_its_parts(where: str, tmp_path
         write(tmp_path / name, make_rows(name == "new", 8000), compression="none", use_dictionary=False)
     data = (tmp_path / "new").read_bytes()
     (tmp_path / "new").unlink()
-    _, rows = RowReader(parquet_bloom.prune(tmp_path, where), limits=SMALL_TASKS).read_batches(threads=1)
+    _, rows = RowReader(parquet_bloom.prune(tmp_path, where), options=SMALL_TASKS).read_batches()
     next(rows)
     (tmp_path / "0.parquet").write_bytes(data)
     with pytest.raises(ConcurrentChangeError, match=r"0\.parquet: another writer changed it"):
@@ -193,15 +194,17 @@ def test_a_large_file_has_one_error(threads: int, where: str, tmp_path: Path) ->
     """Whatever tasks find another one; the rows before it are given, and none after it."""
     path, errors = tmp_path / "0.parquet", list[ParquetBloomError]()
     rows = write_damaged(path, [3, 4, 9, 15])
-    reader = RowReader(parquet_bloom.prune(tmp_path, where), limits=SMALL_TASKS)
-    _, batches = reader.read_batches(threads=threads, on_error=errors.append)
+    calls: list[tuple[int, int]] = []
+    options = replace(SMALL_TASKS, threads=threads, on_error=errors.append)
+    reader = RowReader(parquet_bloom.prune(tmp_path, where), options=options)
+    _, batches = reader.read_batches()
     found = pa.Table.from_batches(batches)
     assert [error.path for error in errors] == [str(path)]
     expected = rows.slice(0, 1500)
     some = pc.equal(expected["key"], 7) if where == "key = 7" else pc.less(expected["key"], 150)
     assert found.to_pylist() == expected.filter(some).to_pylist()
-    calls: list[tuple[int, int]] = []
-    reader.count_rows(threads=threads, on_error=errors.append, progress=lambda *call: calls.append(call))
+    options = replace(options, progress=lambda *call: calls.append(call))
+    RowReader(parquet_bloom.prune(tmp_path, where), options=options).count_rows()
     assert len(errors) == 2
     assert calls == [(1, 1)]
 
@@ -213,8 +216,8 @@ def test_a_damaged_file_that_is_overwritten_between_its_parts(tmp_path: Path) ->
     write(tmp_path / "new", make_rows(1, 8000), compression="none", use_dictionary=False)
     data = (tmp_path / "new").read_bytes()
     (tmp_path / "new").unlink()
-    reader = RowReader(parquet_bloom.prune(tmp_path, "key = 11"), limits=SMALL_TASKS)
-    _, batches = reader.read_batches(threads=1, on_error=errors.append)
+    options = replace(SMALL_TASKS, on_error=errors.append)
+    _, batches = RowReader(parquet_bloom.prune(tmp_path, "key = 11"), options=options).read_batches()
     found = next(batches).to_pylist()
     path.write_bytes(data)
     for batch in batches:
@@ -230,10 +233,10 @@ def test_a_replaced_file_that_is_overwritten_as_it_is_read_anew(tmp_path: Path) 
     for number in range(3):
         write(path, make_rows(number, 8000), compression="none", use_dictionary=False)
         contents.append(path.read_bytes())
-    reader = RowReader(parquet_bloom.prune(path, "key < 150"))
+    reader = RowReader(parquet_bloom.prune(path, "key < 150"), options=ScanOptions(threads=1))
     path.unlink()
     path.write_bytes(contents[0])
-    _, rows = reader.read_batches(100, threads=1, max_bytes=20_000)
+    _, rows = reader.read_batches(100, max_bytes=20_000)
     found = [next(rows)]
     path.write_bytes(contents[1])
     with pytest.raises(ConcurrentChangeError, match=r"0\.parquet: another writer changed it"):
@@ -247,14 +250,15 @@ def test_files_that_have_failed_are_closed(tmp_path: Path) -> None:
     for number in range(40):
         write_damaged(tmp_path / f"{number:02}.parquet", [0, 2])
     before = len(os.listdir("/proc/self/fd"))
-    reader, most = RowReader(parquet_bloom.prune(tmp_path, "key = 7"), limits=SMALL_TASKS), []
     errors: list[ParquetBloomError] = []
+    most: list[int] = []
 
     def note(error: ParquetBloomError) -> None:
         errors.append(error)
         most.append(len(os.listdir("/proc/self/fd")) - before)
 
-    assert not list(reader.read_batches(threads=1, on_error=note)[1])
+    options = replace(SMALL_TASKS, on_error=note)
+    assert not list(RowReader(parquet_bloom.prune(tmp_path, "key = 7"), options=options).read_batches()[1])
     assert len(errors) == 40
     assert max(most) < 20
 
@@ -276,7 +280,7 @@ print(rows.num_rows)
 def test_a_scan_that_is_given_up_gives_back_its_descriptors(tmp_path: Path) -> None:
     write(tmp_path / "0.parquet", make_rows(0, 8000))
     before = OPEN_FILE_BUDGET._in_use
-    _, rows = RowReader(parquet_bloom.prune(tmp_path, "key = 7"), limits=SMALL_TASKS).read_batches(1, threads=1)
+    _, rows = RowReader(parquet_bloom.prune(tmp_path, "key = 7"), options=SMALL_TASKS).read_batches(1)
     next(rows)
     assert OPEN_FILE_BUDGET._in_use == before + 1
     rows.close()
@@ -336,6 +340,6 @@ def test_files_are_counted_as_they_are_read(tmp_path: Path) -> None:
     for number in range(9):
         write(tmp_path / f"{number}.parquet", make_rows(number))
     calls: list[tuple[int, int]] = []
-    reader = RowReader(parquet_bloom.prune(tmp_path, "key = 7"))
-    assert reader.count_rows(progress=lambda done, total: calls.append((done, total))) > 0
+    options = ScanOptions(progress=lambda done, total: calls.append((done, total)))
+    assert RowReader(parquet_bloom.prune(tmp_path, "key = 7"), options=options).count_rows() > 0
     assert calls == [(done, 9) for done in range(1, 10)]

@@ -27,7 +27,7 @@ from parquet_bloom import zones
 from parquet_bloom.errors import NotParquetError, ParquetBloomError, UnreadableColumnError
 from parquet_bloom.file import metadata_cache
 from parquet_bloom.lake.lake_index import LakeIndex
-from parquet_bloom.scan.engines.dataset import Dataset, Fragment
+from parquet_bloom.scan.dataset import Dataset, Fragment
 from parquet_bloom.scan.model.file_schemas import arrow_schema
 from parquet_bloom.scan.plan.file_level import LocalFiles
 from parquet_bloom.scan.plan.statistics_level import cache_footers

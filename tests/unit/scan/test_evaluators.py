@@ -17,10 +17,18 @@ import parquet_bloom
 from parquet_bloom.errors import ParquetBloomError, UnknownColumnError
 from parquet_bloom.predicate import parse
 from parquet_bloom.scan.model.folder_partitions import Partitions, parse_folder
-from parquet_bloom.scan.model.scan_plan import INDEX, Evaluator, FilePlan, FileScan, RowGroupPlan, ScanPlan
+from parquet_bloom.scan.model.scan_plan import (
+    INDEX,
+    Evaluator,
+    FilePlan,
+    FileScan,
+    RowGroupPlan,
+    ScanPlan,
+    SourceListing,
+)
 from parquet_bloom.scan.plan import file_level as planned_files
 from parquet_bloom.scan.plan.file_level import LocalFiles
-from parquet_bloom.scan.plan.plan_scan import plan_scan
+from parquet_bloom.scan.plan.plan_scan import Evidence, plan_scan
 from parquet_bloom.scan.scan import find_row_ranges
 from parquet_bloom.scan.scan_options import ScanOptions
 from parquet_bloom.storage import Entry, list_entries
@@ -67,7 +75,7 @@ def lake(tmp_path: Path) -> list[Entry]:
 def plan(entries: list[Entry], where: str | None, options: ScanOptions = OPTIONS, **evidence: Evaluator) -> ScanPlan:
     partitions = Partitions([entry.path for entry in entries], str(Path(entries[0].path).parents[1]))
     node = None if where is None else parse(where)
-    return plan_scan(entries, node, partitions, options, ScanPlan, filesystem=None, cache=None, **evidence)
+    return plan_scan(SourceListing(entries, None, partitions), node, options, ScanPlan, None, Evidence(**evidence))
 
 
 def number(path: str) -> int:

@@ -20,9 +20,8 @@ import pytest
 import parquet_bloom
 from parquet_bloom.errors import BrokenIndexError, ParquetBloomError, StorageError, UnknownColumnError
 from parquet_bloom.lake.lake_index import LakeIndex
-from parquet_bloom.scan.html.states import row_group_state
 from parquet_bloom.scan.model.scan_plan import FilePlan, RowGroupPlan
-from parquet_bloom.scan.plan.plan_scan import plan_scan
+from parquet_bloom.scan.plan_document import row_group_state
 from parquet_bloom.scan.row_reader import RowReader
 from parquet_bloom.types import PruneReport
 
@@ -499,7 +498,7 @@ def test_the_picture_tells_the_index_from_folders() -> None:
     report = PruneReport("id = 1", files, index_doubts=["x: damaged"])
     assert report.unopened_by == {"partition": 1, "index": 1}
     text = report._repr_html_()
-    for label in ("skipped by the index", "file ruled out by the index", "file not opened"):
+    for label in ("skipped by the index", "file ruled out by the index", "file in another partition"):
         assert text.count(f"{label} <b>1</b>") == 1
     assert str(report) == (
         "read 1 of 3 files, 1 of 2 row groups; 1 file in other partitions; 1 file ruled out by the index; "
@@ -545,7 +544,6 @@ def test_commands_take_an_index_in_place_of_paths(tmp_path: Path, lake: dict[str
         assert run(command, tmp_path / "lake", "--index", tmp_path / "nowhere", "--where", where).exit_code == 2
 
 
-def test_entries_without_an_index_are_judged_as_before(tmp_path: Path, lake: dict[str, list[int]]) -> None:
+def test_no_index_rules_out_and_doubts_nothing(tmp_path: Path, lake: dict[str, list[int]]) -> None:
     plain = parquet_bloom.prune(tmp_path / "lake", "id = 5")
     assert (plain.unopened_by, plain.index_doubts) == ({}, [])
-    assert plan_scan.__kwdefaults__["index"] is None

@@ -16,6 +16,7 @@ import pyarrow.orc as po
 import pyarrow.parquet as pq
 import pytest
 from pyarrow.fs import LocalFileSystem, SubTreeFileSystem
+from support.report_pages import drawn_paths, drawn_texts
 from support.writers import orc_tables
 from support.writers.orc_tables import FILTERED, STRIDE, by_pyarrow, by_pyorc, make_table
 
@@ -27,7 +28,7 @@ from parquet_bloom.predicate.row_filter import row_mask
 from parquet_bloom.scan.decode import orc_decoder as orc_rows
 from parquet_bloom.scan.decode.open_data import open_file
 from parquet_bloom.scan.model.folder_partitions import Partitions
-from parquet_bloom.scan.model.scan_plan import ORC, PARQUET, ScanPlan
+from parquet_bloom.scan.model.scan_plan import ORC, PARQUET, ScanPlan, SourceListing
 from parquet_bloom.scan.plan.plan_scan import plan_scan
 from parquet_bloom.scan.row_reader import RowReader
 from parquet_bloom.scan.scan_options import ScanOptions
@@ -354,8 +355,8 @@ def test_polars_takes_columns_that_a_file_does_not_have(tmp_path):
 def test_the_picture_shows_orc_tables(lake):
     report = parquet_bloom.prune(lake, WHERES[0])
     page = report.to_html(check=True)
-    assert "a.orc" in page
-    assert "fpp" in page
+    assert "a.orc" in drawn_paths(page)
+    assert any("fpp" in text for text in drawn_texts(page, "matched"))
     assert "could not be read again" not in page
 
 
@@ -559,11 +560,11 @@ def test_compatibility_is_checked_per_column(lake):
         def orc_doubts(self, file: Any) -> dict[str, str]:
             return {"key": "it is read as something else"}
 
-    entries = list_entries(str(lake / "a.orc"))
+    listing = SourceListing(list_entries(str(lake / "a.orc")), None, Partitions(()))
     node = parse(f"key = {ABSENT}")
 
     def plan(trust: Any) -> ScanPlan:
-        return plan_scan(entries, node, Partitions(()), ScanOptions(trust=trust), ScanPlan, filesystem=None, cache=None)
+        return plan_scan(listing, node, ScanOptions(trust=trust), ScanPlan, None)
 
     assert plan(None).selected == {}
     report = plan(Distrust())

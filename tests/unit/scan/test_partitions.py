@@ -13,7 +13,6 @@ import pyarrow.dataset as ds
 import pyarrow.parquet as pq
 import pytest
 from pyarrow.fs import LocalFileSystem, SubTreeFileSystem
-from support.cases import each_case
 from support.servers.counted import CountedFileSystem
 
 import parquet_bloom
@@ -62,7 +61,7 @@ def values(*folders: str) -> tuple[list[Any], str]:
     return [partitions.values(path)["k"] for path in paths], str(partitions.schema.field("k").type)
 
 
-@each_case(
+@pytest.mark.parametrize(
     ("folders", "expected", "kind"),
     [
         (["1", "-20", "0"], [1, -20, 0], "int64"),

@@ -15,7 +15,6 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from support.cases import each_case
 from support.oracle import oracle
 from support.writers import surgery
 
@@ -375,7 +374,7 @@ I32, U32, F64, TEXT = (
 DECIMAL = from_arrow(pa.decimal128(9, 2))
 
 
-@each_case(
+@pytest.mark.parametrize(
     ("statistics", "column_type", "ordered", "expected"),
     [
         (stats(le(-5), le(7)), I32, True, (-5, 7)),

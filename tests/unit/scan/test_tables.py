@@ -15,7 +15,7 @@ import parquet_bloom
 from parquet_bloom.errors import FilesFailedError, ParquetBloomError, UnknownColumnError, UnreadableColumnError
 from parquet_bloom.hashing.column_type import from_arrow
 from parquet_bloom.predicate.pruning_statistics import PruningStatistics, PruningStatisticsArray
-from parquet_bloom.scan.html.details import read_details
+from parquet_bloom.scan.plan_document import read_details
 from parquet_bloom.tables.table_snapshot import Table, TableColumn, TableFile, TableSnapshot
 
 SCHEMA = pa.schema(
@@ -240,7 +240,9 @@ def test_statistics_of_the_table_rule_out_files_unopened(table):
         assert report.unopened_by == {"table": 1}
         assert "its table says: 'id' lies outside of its range" in report.explain()
         assert "ruled out by the table" in str(report)
-        assert "file ruled out by the table" in report.to_html()
+        page = report.to_html()
+        assert "file ruled out by the table" in page
+        assert "The files are those of the delta table" in page
     finally:
         table.snapshot.__class__.statistics = None
 

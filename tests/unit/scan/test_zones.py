@@ -27,12 +27,13 @@ from parquet_bloom import zones
 from parquet_bloom.errors import BrokenZonesError, ParquetBloomError, StorageError
 from parquet_bloom.file.identity import NO_TOKEN, compare_contents
 from parquet_bloom.predicate import parse
-from parquet_bloom.scan.html.states import row_group_state
 from parquet_bloom.scan.model.folder_partitions import Partitions
 from parquet_bloom.scan.model.row_selection import intersect_ranges
+from parquet_bloom.scan.model.scan_plan import SourceListing
 from parquet_bloom.scan.plan import zone_level as evaluate_zones
-from parquet_bloom.scan.plan.plan_scan import plan_scan
+from parquet_bloom.scan.plan.plan_scan import Evidence, plan_scan
 from parquet_bloom.scan.plan.zone_level import open_zone_indexes
+from parquet_bloom.scan.plan_document import row_group_state
 from parquet_bloom.scan.row_reader import RowReader
 from parquet_bloom.scan.scan import find_row_ranges
 from parquet_bloom.scan.scan_options import ScanOptions
@@ -121,7 +122,7 @@ def test_report_contents(file: Path) -> None:
     assert none.selected == {}
     assert none.files[0].skipped_by == {"zones": 4}
     assert row_group_state(none.files[0].row_groups[0]).key == "zones"
-    assert "skipped by its zones" in none.to_html()
+    assert "skipped by zones" in none.to_html()
     assert "zones: 4" in none._repr_html_()
 
 
@@ -703,16 +704,9 @@ def test_columns_that_an_engine_reads_otherwise_are_not_probed(file: Path) -> No
 
     given = ExactZones("id", {file: every(GROUP, ZONE, range(4))})
     with open_zone_indexes(given) as view:
-        report = plan_scan(
-            [Entry(str(file))],
-            parse(f"id = {IDS[7]}"),
-            Partitions(()),
-            ScanOptions(trust=Distrust()),
-            PruneReport,
-            filesystem=None,
-            cache=None,
-            zones=view,
-        )
+        listing = SourceListing([Entry(str(file))], None, Partitions(()))
+        options, evidence = ScanOptions(trust=Distrust()), Evidence(zones=view)
+        report = plan_scan(listing, parse(f"id = {IDS[7]}"), options, PruneReport, None, evidence)
     assert (report.selected_row_groups, given.probed_zones) == (4, [])
     assert {one.rows for one in report.files[0].row_groups} == {None}
 

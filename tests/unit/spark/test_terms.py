@@ -10,8 +10,7 @@ import pytest
 pytest.importorskip("pyspark")
 
 from parquet_bloom.predicate import tree
-from parquet_bloom.predicate.parse.sql_parser import fold_sql
-from parquet_bloom.predicate.parse.sql_tokens import Builder
+from parquet_bloom.predicate.sql_parser import fold_spark
 from parquet_bloom.predicate.tree import And, Equal, Node, Or
 from parquet_bloom.spark.condition.from_sql import parse_comparison
 from parquet_bloom.spark.condition.spark_comparison import (
@@ -22,7 +21,6 @@ from parquet_bloom.spark.condition.spark_comparison import (
     Term,
     derive_predicate,
     join_spellings,
-    join_terms,
     spell_term,
 )
 
@@ -115,16 +113,13 @@ def test_texts_are_split_at_connectives_only() -> None:
     def fragment(text: str, read: Any) -> Term:
         return ConditionFragment(text, text)
 
-    builder: Builder[Term] = Builder(
-        fragment, Negation, lambda items: join_terms(And, items), lambda items: join_terms(Or, items)
-    )
     for text, expected in {
         "a = 1 AND f(b, 'x AND y') > 3": "(a = 1) AND (f(b, 'x AND y') > 3)",
         "NOT (a = 5L OR b LIKE 'x%') AND c": "(NOT ((a = 5L) OR (b LIKE 'x%'))) AND (c)",
         "a BETWEEN 1 AND 2 AND CASE WHEN b AND c THEN d END": "(a BETWEEN 1 AND 2) AND (CASE WHEN b AND c THEN d END)",
         "(a) = 1 OR (b = 2 AND (c = 3))": "((a) = 1) OR ((b = 2) AND (c = 3))",
     }.items():
-        assert spell_term(fold_sql(text, "spark", builder)) == expected
+        assert spell_term(fold_spark(text, fragment, Negation, Junction)) == expected
 
 
 @pytest.mark.parametrize(

@@ -15,7 +15,6 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from support.cases import each_case
 
 import parquet_bloom
 from parquet_bloom import LakeIndex
@@ -88,7 +87,7 @@ def test_devices_are_skipped_with_a_word(tmp_path: Path, caplog: pytest.LogCaptu
     assert caplog.messages == [f"{lake / 'b.parquet'}: skipped, as it is a device, not a file"]
 
 
-@each_case(
+@pytest.mark.parametrize(
     ("links", "problem"),
     [
         ({"b": "b"}, "b: the link cannot be followed: Too many levels of symbolic links"),

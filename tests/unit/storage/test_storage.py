@@ -13,7 +13,6 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.fs as fs
 import pytest
-from support.cases import each_case
 
 from parquet_bloom.errors import (
     ConcurrentChangeError,
@@ -60,7 +59,9 @@ def test_ranges(opened: Source) -> None:
     assert hash(opened.identity) == hash(opened.identity)
 
 
-@each_case(("offset", "length"), [(0, 1 << 62), (1 << 62, 1), (-1, 4), (0, -1), (len(DATA), 1), (len(DATA) - 3, 4)])
+@pytest.mark.parametrize(
+    ("offset", "length"), [(0, 1 << 62), (1 << 62, 1), (-1, 4), (0, -1), (len(DATA), 1), (len(DATA) - 3, 4)]
+)
 def test_a_range_outside_the_file(opened: Source, offset: int, length: int) -> None:
     with pytest.raises(TruncatedFileError, match=r"cannot read .* the file has 10240$") as caught:
         opened.read_at(offset, length)

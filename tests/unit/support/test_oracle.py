@@ -12,7 +12,6 @@ import uuid
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from support.cases import each_case
 from support.oracle import oracle
 from support.oracle.oracle import (
     BINARY,
@@ -176,7 +175,7 @@ def test_a_million_values_take_two_mebibytes():
 # ------------------------------------------------------------------------------------------------------------
 
 
-@each_case(
+@pytest.mark.parametrize(
     ("value", "physical", "options", "encoded"),
     [
         (-2, "INT32", {}, "feffffff"),

@@ -18,8 +18,8 @@ from support.table_identities import find_identities
 
 import parquet_bloom
 from parquet_bloom.errors import ParquetBloomError, StorageError
+from parquet_bloom.tables.delta.delta_table import delta_files
 from parquet_bloom.tables.names_in_files import is_same_column
-from parquet_bloom.tables.table_files import delta_files
 from parquet_bloom.tables.table_locations import resolve_delta_path
 
 # ------------------------------------------------------------------------------------------------------------

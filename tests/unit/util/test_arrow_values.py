@@ -10,9 +10,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.lib
 import pytest
-from support.cases import each_case
 
-from parquet_bloom.util import arrow_dataset
 from parquet_bloom.util.arrow_values import empty_table, from_numpy, make_array, make_scalar, to_numpy
 
 VALUES = {
@@ -40,7 +38,7 @@ VALUES = {
 }
 
 
-@each_case(("kind", "values"), list(VALUES.items()))
+@pytest.mark.parametrize(("kind", "values"), list(VALUES.items()))
 def test_arrays_and_scalars_are_those_of_pyarrow(kind, values):
     rng = random.Random(0)
     for number in (0, 1, 2, 7, 8, 9, 64, 65):
@@ -57,7 +55,7 @@ def test_arrays_and_scalars_are_those_of_pyarrow(kind, values):
         assert made.type == kind
 
 
-@each_case(
+@pytest.mark.parametrize(
     ("kind", "value"),
     [
         (pa.int8(), 128),
@@ -84,7 +82,7 @@ def test_errors_are_those_of_pyarrow(kind, value):
         assert str(error.value) == str(expected.value)
 
 
-@each_case(
+@pytest.mark.parametrize(
     ("kind", "value"), [(pa.int64(), np.int64(5)), (pa.int64(), True), (pa.float64(), 3), (pa.float64(), np.nan)]
 )
 def test_values_of_other_types_are_left_to_pyarrow(kind, value):
@@ -97,7 +95,9 @@ def test_values_of_other_types_are_left_to_pyarrow(kind, value):
         assert str(make_array([value], kind)) == str(expected)
 
 
-@each_case("dtype", ["i1", "i2", "i4", "i8", "u1", "u2", "u4", "u8", "f2", "f4", "f8", "?", ">i4", "M8[us]"])
+@pytest.mark.parametrize(
+    "dtype", ["i1", "i2", "i4", "i8", "u1", "u2", "u4", "u8", "f2", "f4", "f8", "?", ">i4", "M8[us]"]
+)
 def test_numpy_arrays_come_and_go(dtype):
     for number in (0, 1, 8, 9, 100):
         values = np.random.default_rng(number).integers(0, 2, number).astype(dtype)
@@ -123,9 +123,3 @@ def test_empty_tables_have_every_type():
     schema = pa.schema([(str(kind), kind) for kind in VALUES], {"a": "b"})
     schema = schema.append(pa.field("d", pa.dictionary(pa.int8(), pa.string()), nullable=False))
     assert empty_table(schema).equals(schema.empty_table(), check_metadata=True)
-
-
-def test_the_scalar_of_pyarrow_is_back_after_the_import():
-    before = pyarrow.lib.scalar
-    assert arrow_dataset.import_dataset().__name__ == "pyarrow.dataset"
-    assert pyarrow.lib.scalar is before

@@ -34,7 +34,7 @@ from parquet_bloom.errors import (
 from parquet_bloom.file import identity
 from parquet_bloom.storage.local.local_rewrite import LocalRewrite
 from parquet_bloom.zones import zone_builder
-from parquet_bloom.zones.zone_schema import SCHEMA
+from parquet_bloom.zones.zone_manifest import SCHEMA
 
 KINDS = [name for name in peers.VALUES if name not in ("bool", "li", "ma", "ls", "st")]
 CONTAINERS = ("parquet", "arrow")
@@ -185,7 +185,7 @@ def test_a_lookup_reads_blocks_and_not_filters(container, tmp_path):
     assert sum(end - start for start, end in counted.ranges_read) <= report.num_bytes
 
     with zones.open(tmp_path / f"z.{container}") as index:
-        (source,) = [each for each in index._closing if hasattr(each, "bytes_read")]
+        source = index._source
         before = source.bytes_read
         assert answered(index.equals(77_777)) == {(0, 73_728)}
         assert source.bytes_read - before <= 32 * report.zones + 600

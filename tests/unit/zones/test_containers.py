@@ -17,7 +17,7 @@ from support.writers.zone_tables import INTS, answered, table_of
 from parquet_bloom import zones
 from parquet_bloom.core.hash.xxh64 import hash_one
 from parquet_bloom.errors import BrokenZonesError, ParquetBloomError, StorageError
-from parquet_bloom.zones.zone_schema import SCHEMA
+from parquet_bloom.zones.zone_manifest import SCHEMA
 
 
 def as_parquet(**options):

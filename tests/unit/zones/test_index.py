@@ -13,7 +13,6 @@ import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from support.cases import each_case
 from support.oracle import oracle
 from support.writers.zone_tables import INTS, answered, table_of
 
@@ -23,7 +22,7 @@ from parquet_bloom.errors import BrokenZonesError, ParquetBloomError, Unsupporte
 from parquet_bloom.hashing.coerce import coerce
 from parquet_bloom.zones import zone_hashes
 from parquet_bloom.zones.zone_filters import InMemoryFilters
-from parquet_bloom.zones.zone_schema import SCHEMA
+from parquet_bloom.zones.zone_manifest import SCHEMA
 
 D = decimal.Decimal
 
@@ -119,7 +118,7 @@ for _unit, _scale in (("s", 1), ("ms", 10**3), ("us", 10**6), ("ns", 10**9)):
     )
 
 
-@each_case("name", NATIVE)
+@pytest.mark.parametrize("name", NATIVE)
 def test_filters_hold_native_bytes_and_literals_find_them(name):
     arrow_type, values, encode = NATIVE[name]
     array = pa.array([None, *values, None][: len(values) + 2], arrow_type).slice(1)
@@ -262,7 +261,7 @@ def changed(name, values):
     return change
 
 
-@each_case(
+@pytest.mark.parametrize(
     ("change", "problem"),
     [
         (lambda table: table.drop(["has_null"]), "no columns of the name has_null"),

@@ -18,10 +18,8 @@ from parquet_bloom.errors import BrokenZonesError
 from parquet_bloom.hashing.column_type import ColumnType, Kind
 from parquet_bloom.storage import create
 from parquet_bloom.zones import parquet_container as parquet_file
-from parquet_bloom.zones import zone_builder, zone_packing
-from parquet_bloom.zones.zone_manifest import ZoneManifest
-from parquet_bloom.zones.zone_reports import ZonedFile
-from parquet_bloom.zones.zone_schema import ZONE, FilterSizing
+from parquet_bloom.zones import zone_builder, zone_manifest
+from parquet_bloom.zones.zone_manifest import ZONE, FilterSizing, ZonedFile, ZoneManifest
 
 FILES, GROUPS, ROWS = 6, 20, 64
 CONTAINERS = ["parquet", "arrow"]
@@ -135,7 +133,7 @@ def test_a_table_that_was_written_anew_is_read_itself(tmp_path: Path, container:
     else:
         with pa.ipc.open_file(path) as reader:
             table = reader.read_all()
-    assert zone_packing.SEAL_KEY in table.schema.metadata
+    assert zone_manifest.SEAL_KEY in table.schema.metadata
 
     def rewritten(changed: pa.Table) -> Path:
         target = tmp_path / f"other.{container}"
@@ -196,7 +194,7 @@ def write_synthetic_index(path: Path, container: str, files: int, zones_each: in
     of = [ZonedFile(n, f"/{n}", 1, stamps[n], *prints[n], column_type, 1) for n in range(files)]
     counts = np.full(files, 5 * zones_each, np.int64)
     manifest = ZoneManifest("id", filter_bytes, of, np.arange(files), np.zeros(files, np.int64), counts)
-    reported = zone_packing.describe_zones(table, 5, zone_builder.zones_per_batch(filter_bytes))
+    reported = zone_manifest.describe_zones(table, 5, zone_builder.zones_per_batch(filter_bytes))
     metadata = FilterSizing(5, 0.01).metadata | manifest.to_metadata(table, reported)
     bits = rng.integers(0, 256, len(table) * filter_bytes).astype(np.uint8)
 

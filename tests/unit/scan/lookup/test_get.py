@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import datetime as dt
+import gc
 import os
 import pickle
 import random
 import shutil
+import signal
 import threading
 import uuid
 from collections.abc import Sequence
@@ -24,8 +26,8 @@ from parquet_bloom.errors import ParquetBloomError, PredicateError, UnknownColum
 from parquet_bloom.file import metadata_cache
 from parquet_bloom.lake.lake_index import LakeIndex
 from parquet_bloom.predicate.tree import Equal
-from parquet_bloom.scan.lookup.known_file import KnownFile
-from parquet_bloom.scan.lookup.lookup_session import LocalWatch, Lookup
+from parquet_bloom.scan.lookup import lookup_session
+from parquet_bloom.scan.lookup.lookup_session import CheckThreads, KnownFile, LocalWatch, Lookup
 from parquet_bloom.storage import PathStates
 
 DAY = dt.date(2026, 1, 1)
@@ -217,7 +219,7 @@ def test_files_that_changed_just_now_and_are_not_indexed_are_opened_each_time(
         monkeypatch.setattr(metadata_cache, "SETTLED_NS", settled)
         dataset = parquet_bloom.dataset(lake, index=lake.parent / "index")
         check(dataset, lake)
-        assert (new in dataset._lookups._known._files) == kept
+        assert (new in dataset._lookups.session._known._files) == kept
 
 
 def test_what_appears_while_the_state_of_a_lake_is_taken(lake: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -229,9 +231,9 @@ def test_what_appears_while_the_state_of_a_lake_is_taken(lake: Path, monkeypatch
         return sorted(map(str, lake.rglob("*.parquet")))
 
     watch = LocalWatch(roots, lambda: list_files(lambda: write(lake / "0" / "between.parquet", 7)))
-    assert not watch.begin_check()()
+    assert not watch.begin_check(CheckThreads())()
     watch = LocalWatch(roots, lambda: list_files(lambda: (lake / "1" / "between").mkdir()))
-    assert not watch.begin_check()()
+    assert not watch.begin_check(CheckThreads())()
 
     class Late(PathStates):
         """As if a folder appeared after the folders were listed, and before their states are taken."""
@@ -245,6 +247,32 @@ def test_what_appears_while_the_state_of_a_lake_is_taken(lake: Path, monkeypatch
     monkeypatch.setattr("parquet_bloom.scan.lookup.lookup_session.PathStates", Late)
     assert not LocalWatch(roots, lambda: list_files(lambda: None)).is_settled
     assert LocalWatch(roots, lambda: list_files(lambda: None)).is_settled
+
+
+def test_threads_that_compare_files_end_with_their_dataset(lake: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(lookup_session, "_FEW", 0)
+    others = {*threading.enumerate()}
+    dataset = parquet_bloom.dataset(lake, index=lake.parent / "index")
+    check(dataset, lake)
+    check(dataset, lake)
+    threads = {*threading.enumerate()} - others
+    assert any(thread.name.startswith("parquet-bloom-watch") for thread in threads)
+    del dataset
+    gc.collect()
+    for thread in threads:
+        thread.join(120)
+        assert not thread.is_alive()
+
+
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")
+def test_a_forked_process_compares_files_in_threads_of_its_own() -> None:
+    threads = CheckThreads()
+    assert threads.submit(int).result() == 0
+    child = os.fork()
+    if not child:
+        signal.alarm(120)  # ends a child that waits for a thread that it does not have
+        os._exit(threads.submit(int).result())
+    assert os.waitpid(child, 0)[1] == 0
 
 
 def test_a_file_that_is_removed_while_rows_are_read(lake: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -304,11 +332,11 @@ def test_files_that_another_process_adds_to_the_index_are_no_longer_read_each_ti
     add_file(lake)
     dataset = parquet_bloom.dataset(lake, index=lake.parent / "index")
     check(dataset, lake)
-    assert dataset._lookups._index.unindexed == [str(lake / "0" / "new.parquet")]
+    assert dataset._lookups.session._index.unindexed == [str(lake / "0" / "new.parquet")]
     with LakeIndex.open(lake.parent / "index") as index:
         index.append()
     check(dataset, lake)
-    assert dataset._lookups._index.unindexed == []
+    assert dataset._lookups.session._index.unindexed == []
 
 
 def test_an_index_that_is_compacted_meanwhile(lake: Path) -> None:

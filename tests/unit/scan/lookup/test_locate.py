@@ -23,7 +23,8 @@ import parquet_bloom
 from parquet_bloom.errors import ParquetBloomError, PredicateError, UnknownColumnError
 from parquet_bloom.predicate import row_filter
 from parquet_bloom.scan.lookup import key_chunks, locate_keys
-from parquet_bloom.scan.scan_options import Limits
+from parquet_bloom.scan.scan_options import Limits, ScanOptions
+from parquet_bloom.scan.scan_source import ScanSource, fix_schema
 
 FILES, ROWS, GROUP = 6, 3000, 700
 
@@ -147,9 +148,10 @@ def test_ways_of_reading(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, by_bat
 def test_windows_of_a_large_row_group(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     tables = write_lake(tmp_path / "lake")
     read_local_files_one_by_one(monkeypatch)
-    monkeypatch.setattr("parquet_bloom.scan.row_reader.LIMITS", Limits(max_bytes=4000))
     keys = [*range(0, 9000, 3)]
-    located = parquet_bloom.dataset(tmp_path / "lake").locate("key", keys)
+    source, schema = fix_schema(ScanSource(tmp_path / "lake").resolve())
+    locator = locate_keys.Locator(source, schema, None, "key", ScanOptions(limits=Limits(max_bytes=4000)))
+    located = locator.read_table(keys)
     assert to_rows(located) == expect(tmp_path / "lake", tables, keys)
 
 

@@ -11,7 +11,8 @@ import numpy as np
 import pytest
 
 from parquet_bloom.errors import ConcurrentChangeError, ParquetBloomError, StorageError
-from parquet_bloom.storage.objects import s3_rewrite, store_conditions, store_proofs
+from parquet_bloom.storage.objects import s3_rewrite as s3_rewrite
+from parquet_bloom.storage.objects import store_proofs
 from parquet_bloom.storage.objects.location import ObjectStores
 from parquet_bloom.storage.objects.object_source import ObjectSource
 from parquet_bloom.storage.objects.store_proofs import NAME
@@ -115,7 +116,7 @@ def test_each_bucket_shows_it_for_itself(s3: Any) -> None:
     setting.client.create_bucket(Bucket=f"{s3.bucket}-2")
     for bucket, shown in ((s3.bucket, SHOWN["small"]), (s3.bucket, []), (f"{s3.bucket}-2", SHOWN["small"])):
         s3.clear_log()
-        store_conditions.prove_put(setting._replace(bucket=bucket), {"Metadata": {}})
+        store_proofs.prove_put(setting._replace(bucket=bucket), {"Metadata": {}})
         assert of_probe(s3) == shown, bucket
 
 
@@ -155,7 +156,7 @@ def test_threads_wait_for_the_one_that_asks(s3: Any) -> None:
 
     for ignored in ([], [PUT]):
         s3.conditions(ignored=ignored)
-        store_conditions._PROOFS.clear()
+        store_proofs._PROOFS.clear()
         s3.clear_log()
         threads = [threading.Thread(target=embed, args=(number,)) for number in range(6)]
         for thread in threads:
@@ -197,7 +198,7 @@ def test_a_store_that_does_not_keep_its_word_is_refused_before_anything_is_writt
 def test_each_condition_has_the_spelling_that_the_store_takes(s3: Any, size: str) -> None:
     for bare in ([PUT], [COPY], [COMPLETE], [COPY, COMPLETE]):
         s3.conditions(bare=bare)
-        store_conditions._PROOFS.clear()
+        store_proofs._PROOFS.clear()
         s3.put(KEY, OLD[size])
         assert replace(s3, size) is None
         assert s3.get(KEY) == NEW[size]
@@ -244,7 +245,7 @@ def test_forbidden_operations_are_named(s3: Any, size: str) -> None:
 def test_nothing_is_left_whatever_goes_wrong_once(s3: Any, size: str, way: str) -> None:
     refusal = {"status": 403, "code": "AccessDenied"} if way == "refuse" else {}
     for step in range(len(SHOWN[size])):
-        store_conditions._PROOFS.clear()
+        store_proofs._PROOFS.clear()
         s3.put(KEY, OLD[size])
         harm = s3.fail if way == "refuse" else getattr(s3, way)
         fault = harm(skip=step, when=lambda request: NAME in request.key, **refusal)
@@ -283,7 +284,7 @@ def test_no_version_of_it_is_left(s3: Any, client: Any, size: str) -> None:
 def test_no_version_of_it_is_left_if_an_answer_gets_lost(s3: Any, client: Any, size: str) -> None:
     client.put_bucket_versioning(Bucket=s3.bucket, VersioningConfiguration={"Status": "Enabled"})
     for step in range(len(SHOWN[size])):
-        store_conditions._PROOFS.clear()
+        store_proofs._PROOFS.clear()
         s3.put(KEY, OLD[size])
         fault = s3.lose_answer(skip=step, when=lambda request: NAME in request.key)
         assert replace(s3, size) is None
@@ -318,7 +319,7 @@ def test_another_writer_at_every_moment_loses_nothing(s3: Any, size: str, kind: 
     ends = set()
     for step in count():
         if step % 2:  # the others on a bucket that has shown it
-            store_conditions._PROOFS.clear()
+            store_proofs._PROOFS.clear()
         s3.put(KEY, OLD[size])
         replaced: list[bytes] = []
 

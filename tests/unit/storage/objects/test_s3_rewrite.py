@@ -15,12 +15,12 @@ from typing import Any
 
 import numpy as np
 import pytest
-from support import tiers
+from support.scale import sampled
 from support.servers.s3_server import Refusal
 
 from parquet_bloom.errors import ConcurrentChangeError, ParquetBloomError, StorageError, TruncatedFileError
 from parquet_bloom.storage import Rewrite
-from parquet_bloom.storage.objects import s3_rewrite, store_conditions, store_proofs
+from parquet_bloom.storage.objects import s3_rewrite, store_proofs
 from parquet_bloom.storage.objects.location import ObjectStores
 from parquet_bloom.storage.objects.object_source import ObjectSource
 from parquet_bloom.storage.objects.object_state import quoted
@@ -55,8 +55,8 @@ LARGE_ANSWERS = ["CreateMultipartUpload", "UploadPartCopy", "CompleteMultipartUp
 READ_OPERATIONS = ("GetObject", "HeadObject", "GetObjectTagging", "GetObjectAcl")
 LAST = ("PutObject", "CompleteMultipartUpload")
 COMMIT = {size: next(number for number, step in enumerate(steps) if step in LAST) for size, steps in STEPS.items()}
-STEP_OF_SIZE = [pytest.param(size, step, id=f"{size}-{step}") for size in STEPS for step in range(len(STEPS[size]))]
-AT_EACH_STEP = tiers.some(STEP_OF_SIZE, 6)
+STEP_OF_SIZE = [(size, step) for size in STEPS for step in range(len(STEPS[size]))]
+AT_EACH_STEP = sampled(STEP_OF_SIZE, 6)
 PART = 20_000  # in place of S3's 5 MiB, but for a few tests
 OLD = {"small": np.random.default_rng(1).bytes(3000), "large": np.random.default_rng(2).bytes(2 * PART + 5000)}
 NEW = {size: old[:-CUT] + TAIL for size, old in OLD.items()}
@@ -71,17 +71,11 @@ def quick(s3: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(s3_rewrite, "COPIED_PART", PART)
     s3.storage_options |= {"init_backoff": 0, "max_backoff": 0, "max_retries": 2}
     monkeypatch.setattr("parquet_bloom.storage.objects.s3_rewrite._RANDOM", random.Random(1))
-    shown = store_conditions._show_on_probe
-
-    def believe(setting: Any, show: Any, *given: Any) -> Any:
-        """Skip the probe before the first write, which test_s3_conditions covers."""
-        return (
-            shown(setting, show)
-            if show is store_proofs.prove_no_tags
-            else store_proofs.ConditionSupport(quoted, quoted, "")
-        )
-
-    monkeypatch.setattr(store_conditions, "_show_on_probe", believe)
+    for name in (
+        "_show_put",
+        "_show_upload",
+    ):  # what is written before the first write, which test_s3_conditions covers
+        monkeypatch.setattr(store_proofs, name, lambda *given: store_proofs.ConditionSupport(quoted, quoted, ""))
 
 
 def opened(s3: Any, key: str = "a.parquet") -> ObjectSource:
@@ -398,12 +392,12 @@ def test_an_interrupt_aborts_the_upload(s3: Any, size: str, step: int) -> None:
 
 CHILD = """
 import json, sys
-from parquet_bloom.storage.objects import object_state, s3_rewrite, store_conditions, store_proofs
+from parquet_bloom.storage.objects import object_state, s3_rewrite, store_proofs
 from parquet_bloom.storage.objects.location import ObjectStores
 from parquet_bloom.storage.objects.object_source import ObjectSource
 
 quoted = object_state.quoted
-store_conditions._show_on_probe = lambda *given: store_proofs.ConditionSupport(quoted, quoted, "")
+store_proofs._show_put = store_proofs._show_upload = lambda *given: store_proofs.ConditionSupport(quoted, quoted, "")
 options, url, part, cut, tail = json.loads(sys.stdin.read())
 s3_rewrite.MIN_PART = s3_rewrite.COPIED_PART = part
 with ObjectSource(ObjectStores(options).locate(url)) as source, s3_rewrite.rewrite_in_place(source) as new:

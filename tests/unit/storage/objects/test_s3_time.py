@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from support import tiers
+from support.scale import sampled
 
 from parquet_bloom.errors import ParquetBloomError, StorageError
 from parquet_bloom.storage.objects import s3_client, s3_rewrite
@@ -30,7 +30,7 @@ NEW = {size: old[:-CUT] + TAIL for size, old in OLD.items()}
 LIMIT = 1.5  # seconds, more than a busy machine takes for a request
 BUSY = 60.0  # seconds that a busy machine may add; without the limits a call would take 300 s and more
 STEPS = {"small": 9 + 6, "large": 20 + 9}  # of a rewrite, after what a bucket shows once
-AT_EACH_STEP = tiers.some([(size, step) for size, steps in STEPS.items() for step in range(steps)], 12)
+AT_EACH_STEP = sampled([(size, step) for size, steps in STEPS.items() for step in range(steps)], 12)
 
 
 @pytest.fixture(autouse=True)

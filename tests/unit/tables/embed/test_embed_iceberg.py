@@ -218,7 +218,7 @@ def test_what_is_refused(tmp_path: Path) -> None:
         with pytest.raises(ParquetBloomError, match="has no catalog to commit to") as caught:
             embed_table(given, ["id"])
         assert "\n" not in str(caught.value)
-    with pytest.raises(ParquetBloomError, match="latest version of a table, and this names one"):
+    with pytest.raises(ParquetBloomError, match="only the latest version can be rewritten"):
         embed_table(iceberg(table, ref="main"), ["id"])
     assert len(embed_table(iceberg(table), ["id"]).files) == 1
     hand = HandTable(tmp_path / "three", [FIELDS], version=3)

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from typing import Any
 
 import pytest
-from support.tiers import by_tier
+from support.scale import scaled
 from support.writers.avro_files import SYNC, MemoryIO, make_schema, make_value, write_file, write_long, write_value
 
 from parquet_bloom.core.decode.avro import TYPES, RecordDecoder, read_block_head
@@ -34,7 +34,7 @@ def make_file(rng: random.Random, count: int) -> tuple[dict[str, Any], list[Any]
 
 def test_every_schema_reads_as_it_was_written() -> None:
     rng = random.Random(0)
-    for _ in range(by_tier(150, 500, 5000)):
+    for _ in range(scaled(150)):
         schema, records, data = make_file(rng, rng.choice([0, 1, 2, 30]))
         columns = read(data, schema, length=len(data))
         assert columns.array.to_pylist() == records
@@ -76,7 +76,7 @@ def test_a_type_may_be_used_again_by_its_name() -> None:
 
 def test_damaged_files_end_in_one_line_or_are_read() -> None:
     rng = random.Random(1)
-    for _ in range(by_tier(20, 60, 600)):
+    for _ in range(scaled(20)):
         schema, records, data = make_file(rng, 12)
         for size in rng.sample(range(len(data)), min(40, len(data))):
             with contextlib.suppress(ParquetBloomError):

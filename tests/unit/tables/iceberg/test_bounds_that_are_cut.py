@@ -13,7 +13,7 @@ pytest.importorskip("pyiceberg")
 from parquet_bloom.hashing.column_type import from_arrow
 from parquet_bloom.predicate.pruning import PruningPredicate
 from parquet_bloom.predicate.tree import Compare, Equal, NotEqual
-from parquet_bloom.tables.iceberg import delete_matching, iceberg_statistics
+from parquet_bloom.tables.iceberg import iceberg_deletes, iceberg_statistics
 from parquet_bloom.tables.iceberg.manifests import DeleteFile
 
 
@@ -44,7 +44,7 @@ def test_paths_of_deletes(cut: int) -> None:
     fields: dict[str, Any] = dict.fromkeys(DeleteFile.__annotations__)
     file = DeleteFile(**fields)
     file = file._replace(lower=path.encode()[:cut], upper=path.encode()[:cut])
-    plain = delete_matching.without_scheme(path)
-    assert delete_matching.may_name(file, path)
-    assert not delete_matching.may_name(file, "s3://other/warehouse/data/a.parquet")
-    assert delete_matching._find_target(file, {plain}) == (plain if cut == 99 else None)
+    plain = iceberg_deletes.without_scheme(path)
+    assert iceberg_deletes.may_name(file, path)
+    assert not iceberg_deletes.may_name(file, "s3://other/warehouse/data/a.parquet")
+    assert iceberg_deletes._find_target(file, {plain}) == (plain if cut == 99 else None)

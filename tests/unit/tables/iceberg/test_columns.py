@@ -13,7 +13,6 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pytest
-from support.cases import each_case
 from support.writers.iceberg_tables import Entry, HandTable
 
 from parquet_bloom.errors import ParquetBloomError, StorageError
@@ -122,7 +121,7 @@ PARTITION_VALUES: list[tuple[Any, Any, Any]] = [
 ]
 
 
-@each_case(("kind", "stored", "value"), PARTITION_VALUES)
+@pytest.mark.parametrize(("kind", "stored", "value"), PARTITION_VALUES)
 def test_partition_values_of_every_type(tmp_path: Path, kind: str, stored: Any, value: Any) -> None:
     spec = [{"source-id": 1, "field-id": 1000, "name": "other", "transform": "identity"}]
     table = HandTable(tmp_path / uuid.uuid4().hex, [[field(1, "a b", kind)]], [(), spec])
@@ -184,7 +183,7 @@ BOUNDS: list[tuple[pa.DataType, list[bytes | None], list[Any]]] = [
 ]
 
 
-@each_case(("arrow", "stored", "expected"), BOUNDS)
+@pytest.mark.parametrize(("arrow", "stored", "expected"), BOUNDS)
 def test_bounds_of_every_type(arrow: pa.DataType, stored: list[bytes | None], expected: list[Any]) -> None:
     values, known = decode_bounds(pa.array(stored, pa.binary()), from_arrow(arrow))
     assert [value if is_known else None for value, is_known in zip(values.tolist(), known, strict=True)] == expected

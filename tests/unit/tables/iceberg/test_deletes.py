@@ -17,15 +17,14 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from support.cases import each_case
 from support.writers.iceberg_tables import PATH_ID, Entry, HandTable, make_blob
 
 from parquet_bloom.errors import ParquetBloomError
-from parquet_bloom.tables.deletions import DeletedRows, RowsOfFile, find_deleted
 from parquet_bloom.tables.iceberg import iceberg_deletes as rows_module
 from parquet_bloom.tables.iceberg.iceberg_deletes import parse_bitmap
-from parquet_bloom.tables.iceberg.iceberg_files import SizedCache
 from parquet_bloom.tables.iceberg.iceberg_table import iceberg
+from parquet_bloom.tables.iceberg.manifests import SizedCache
+from parquet_bloom.tables.table_snapshot import DeletedRows, RowsOfFile, find_deleted
 
 pytest.importorskip("pyiceberg")
 pyroaring = pytest.importorskip("pyroaring")
@@ -309,7 +308,7 @@ VALUES: list[tuple[Any, pa.DataType, pa.DataType, list[Any], list[Any], list[int
 ]
 
 
-@each_case(("kind", "arrow", "stored", "values", "deleted", "expected"), VALUES)
+@pytest.mark.parametrize(("kind", "arrow", "stored", "values", "deleted", "expected"), VALUES)
 def test_equality_of_every_type(
     tmp_path: Path,
     kind: Any,

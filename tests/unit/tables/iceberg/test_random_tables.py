@@ -15,17 +15,17 @@ import pyarrow.parquet as pq
 import pytest
 from support.random_cases.hunting import seeds
 from support.random_cases.random_predicates import draw_predicate
-from support.tiers import by_tier
+from support.scale import scaled
 
 from parquet_bloom.predicate.pruning import PruningPredicate
-from parquet_bloom.tables.deletions import RowsOfFile, find_deleted
 from parquet_bloom.tables.iceberg.iceberg_table import iceberg
+from parquet_bloom.tables.table_snapshot import RowsOfFile, find_deleted
 
 pytest.importorskip("pyiceberg")
 pytest.importorskip("pyroaring")
 from support.random_cases.iceberg_tables import RandomTable, draw_rows, draw_table, rank_rows, read_columns
 
-SEEDS = by_tier(12, 40, 400)
+SEEDS = scaled(12)
 PREDICATES = 40
 DUCKDB_PYTHON = os.environ.get("PARQUET_BLOOM_DUCKDB_ICEBERG")  # a Python with duckdb 1.5.5 and its iceberg extension
 ASK_DUCKDB = """

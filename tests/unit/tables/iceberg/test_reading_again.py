@@ -15,9 +15,8 @@ import pytest
 import parquet_bloom
 from parquet_bloom.errors import ParquetBloomError
 from parquet_bloom.tables.iceberg import avro_files, manifests
-from parquet_bloom.tables.iceberg import iceberg_table as opening
-from parquet_bloom.tables.iceberg.iceberg_files import SizedCache
 from parquet_bloom.tables.iceberg.iceberg_table import iceberg
+from parquet_bloom.tables.iceberg.manifests import SizedCache
 
 pytest.importorskip("sqlalchemy")
 sql = pytest.importorskip("pyiceberg.catalog.sql")
@@ -163,11 +162,11 @@ def test_other_credentials_of_a_catalog_make_another_snapshot(catalog: Any, tabl
     assert second.files == first.files
 
 
-def test_what_is_kept_is_bounded(catalog: Any, table: Any, read: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(opening, "_MOST_MANIFEST_BYTES", 2000)
+def test_what_is_kept_is_bounded(catalog: Any, table: Any) -> None:
     named = iceberg(table.location())
-    kept = named._manifests
-    assert kept._most == 2000
+    assert named._manifests._most == manifests.MOST_MANIFEST_BYTES
+    kept = SizedCache(2000)
+    object.__setattr__(named, "_manifests", kept)
     for first in range(6, 30, 3):
         catalog.load_table("n.t").append(rows(first))
         assert len(named.read_snapshot().files) == first // 3 + 1

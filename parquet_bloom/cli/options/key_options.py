@@ -1,0 +1,331 @@
+"""Keys of a file: lines of text, or columns of a Parquet, Arrow or CSV file."""
+
+from __future__ import annotations
+
+import io
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+
+from ...errors import ParquetBloomError, PredicateError, first_line
+from ...hashing.column_type import ColumnType, Kind
+from ...predicate.literal import Literal, from_collection
+from ...predicate.text_keys import parse_keys
+from ...scan.named_columns import find_table_column_type
+from ...storage import open_source
+from ...util.lazy import late_module
+from ..command import CommandOptions, option, usage_error
+from ..output.output import Output
+from .name_completion import complete_columns
+from .path_options import STDIN
+
+if TYPE_CHECKING:
+    import csv
+
+    import pyarrow.parquet as pq
+else:
+    csv, pq = late_module("csv"), late_module("pyarrow.parquet")
+
+MAX_KEYS = 1_000_000
+MAX_BYTES = 1 << 28
+_BATCH_ROWS = 1 << 17
+_PARQUET, _ARROW = b"PAR1", b"ARROW1"
+
+_Texts = list[tuple[int, str]]  # with their numbers, for messages
+
+
+@dataclass
+class KeyList:
+    """Keys as they were given; they become literals when the types of their columns are known.
+
+    Attributes
+    ----------
+    columns : of the key.
+    values : for each column, its value in each key: texts, or literals of the file's type.
+    source : their file, for messages; None for keys of options.
+    unit : what the numbers of texts count.
+    """
+
+    columns: tuple[str, ...]
+    values: Sequence[_Texts | tuple[Literal, ...]]
+    source: str | None = None
+    unit: str = "line"
+
+    def __len__(self) -> int:
+        return len(self.values[0])
+
+    def parse_column(self, position: int, column_type: ColumnType) -> tuple[Literal, ...]:
+        """Return the literals of a column.
+
+        Raises
+        ------
+        PredicateError
+            A key is not a value of the column's type.
+        """
+        values = self.values[position]
+        try:
+            if isinstance(values, list):
+                return parse_keys(values, column_type, self.unit)
+            if column_type.kind not in (Kind.STRING, Kind.BYTES) and any(isinstance(key, str) for key in values):
+                return parse_keys(((n, str(key)) for n, key in enumerate(values, 1)), column_type, "row")
+            return values
+        except PredicateError as error:
+            raise PredicateError(error.problem, path=self.source, column=self.columns[position]) from None
+
+    def parse(self, schema: pa.Schema) -> tuple[str | list[str], Any]:
+        """Return column and keys as the methods of `Dataset` take them.
+
+        Raises
+        ------
+        UnknownColumnError
+            The dataset has no such column.
+        PredicateError
+            A key is not a value of its column.
+        """
+        types = _find_types(schema, self.columns)
+        literals = [list(self.parse_column(i, each)) for i, each in enumerate(types)]
+        if len(self.columns) == 1:
+            return self.columns[0], literals[0]
+        return list(self.columns), dict(zip(self.columns, literals, strict=True))
+
+
+class KeyStream:
+    """The keys of a Parquet or Arrow file in batches, of which there may be any number; `len` is of those read so far.
+
+    Parameters
+    ----------
+    file : the file, opened; it stays open.
+    is_parquet : whether it is a Parquet file.
+    columns : of the key.
+    name : of the file, for errors.
+
+    Raises
+    ------
+    ParquetBloomError
+        The file cannot be read, or has no such column.
+    """
+
+    def __init__(self, file: pa.NativeFile, is_parquet: bool, columns: tuple[str, ...], name: str):
+        self.columns = columns
+        self._name = name
+        self._num_read = 0
+        self._all: KeyList | None = None
+        with _reading(name):
+            self._file = pq.ParquetFile(file, pre_buffer=False) if is_parquet else pa.ipc.open_file(file)
+            schema = self._file.schema_arrow if is_parquet else self._file.schema
+        positions = [find_key_column(schema.names, column, name, len(columns)) for column in columns]
+        self._stored = [schema.names[position] for position in positions]
+        types = [schema.field(position).type for position in positions]
+        self._schema = pa.schema([*zip(columns, types, strict=True)])
+        self._size = file.size()
+        self._num_keys = self._file.metadata.num_rows if is_parquet else 0
+
+    def __len__(self) -> int:
+        return self._num_read if self._all is None else len(self._all)
+
+    def parse(self, schema: pa.Schema) -> tuple[str | list[str], Any]:
+        """Return column and keys as `KeyList.parse` does, the keys to be read in batches unless they are texts."""
+        types = _find_types(schema, self.columns)
+        if any(
+            _is_text(field.type) and each.kind not in (Kind.STRING, Kind.BYTES)
+            for field, each in zip(self._schema, types, strict=True)
+        ):
+            self._all = self.read_all()
+            return self._all.parse(schema)
+        keys = pa.RecordBatchReader.from_batches(self._schema, self._iterate())
+        return self.columns[0] if len(self.columns) == 1 else list(self.columns), keys
+
+    def read_all(self, skip_nulls: bool = False) -> KeyList:
+        """Return the keys, of which there are at most `MAX_KEYS`."""
+        _refuse_large(self._size, self._name)
+        _refuse_many(self._num_keys, self._name)
+        table = pa.Table.from_batches(list(self._iterate(skip_nulls)), self._schema)
+        _refuse_many(table.num_rows, self._name)
+        values = []
+        for column in self.columns:
+            try:
+                values.append(from_collection(table.column(column).drop_null()))
+            except PredicateError as error:
+                raise PredicateError(error.problem, path=self._name, column=column) from None
+        return KeyList(self.columns, values, self._name)
+
+    def _iterate(self, skip_nulls: bool = False) -> Iterator[pa.RecordBatch]:
+        """Yield the keys, in columns of the key's names."""
+        with _reading(self._name):
+            for batch in self._iterate_stored():
+                arrays = [batch.column(name) for name in self._stored]
+                for column, values in zip(self.columns, arrays, strict=True):
+                    if values.null_count and not skip_nulls:
+                        row = self._num_read + values.is_null().to_pylist().index(True) + 1
+                        raise _make_null_error(f"row {row:,}", column, self._name)
+                self._num_read += batch.num_rows
+                yield pa.RecordBatch.from_arrays(arrays, schema=self._schema)
+
+    def _iterate_stored(self) -> Iterator[pa.RecordBatch]:
+        if isinstance(self._file, pq.ParquetFile):
+            yield from self._file.iter_batches(_BATCH_ROWS, columns=self._stored)
+        else:
+            yield from map(self._file.get_batch, range(self._file.num_record_batches))
+
+
+@contextmanager
+def _reading(name: str) -> Iterator[None]:
+    try:
+        yield
+    except ParquetBloomError:
+        raise
+    except (pa.ArrowException, OSError) as error:
+        raise ParquetBloomError(f"its keys cannot be read: {first_line(error)}", path=name) from error
+
+
+def _find_types(schema: pa.Schema, columns: Sequence[str]) -> list[ColumnType]:
+    return [find_table_column_type(schema, column, kind="dataset") for column in columns]
+
+
+def _is_text(data_type: pa.DataType) -> bool:
+    if pa.types.is_dictionary(data_type):
+        data_type = data_type.value_type
+    return pa.types.is_string(data_type) or pa.types.is_large_string(data_type) or pa.types.is_string_view(data_type)
+
+
+def find_key_column(names: Sequence[str], column: str, name: str, count: int = 1) -> int:
+    """Return the position of a column of keys: the one of that name, or for a key of one column the only one.
+
+    Parameters
+    ----------
+    names : the columns of a file.
+    name : of the file, for errors.
+    count : columns of the key.
+    """
+    if names.count(column) == 1:
+        return names.index(column)
+    if len(names) == 1 == count:
+        return 0
+    only = ", and not just one" if count == 1 else ""
+    problem = f"it has no column '{column}'{only}" if column not in names else "several columns match"
+    raise ParquetBloomError(problem, path=name)
+
+
+@contextmanager
+def open_key_file(
+    path: str, columns: tuple[str, ...], paths: Sequence[str], output: Output, skip_nulls: bool = False
+) -> Iterator[KeyList | KeyStream]:
+    """Open a file of keys; of text with one key per line there is one column.
+
+    Parameters
+    ----------
+    columns : of the keys.
+    paths : arguments of the command, of which - is the standard input as well.
+    skip_nulls : leave out empty fields of CSV in place of refusing them.
+
+    Raises
+    ------
+    click.UsageError
+        Standard input is to be read twice.
+    ParquetBloomError
+        The file cannot be read, is too large, or has no such column.
+    """
+    if path == STDIN and STDIN in paths:
+        raise usage_error("standard input holds either PATHs or keys, not both")
+    name = "standard input" if path == STDIN else path
+    with ExitStack() as stack:
+        if path == STDIN:
+            data = sys.stdin.buffer.read(MAX_BYTES + 1) if sys.stdin else b""
+            _refuse_large(len(data), name)
+        else:
+            source = stack.enter_context(open_source(path, output.filesystem))
+            data = bytes(source.read_at(0, min(source.size, len(_ARROW)))) if source.size else b""
+        if data.startswith((_PARQUET, _ARROW)):
+            file = pa.BufferReader(data) if path == STDIN else source.counted_arrow_file()
+            yield KeyStream(stack.enter_context(file), data.startswith(_PARQUET), columns, name)
+            return
+        if path != STDIN and source.size:
+            data = bytes(source.read_at(0, min(source.size, MAX_BYTES + 1)))
+    _refuse_large(len(data), name)
+    if path.lower().endswith(".csv"):
+        texts = _read_csv(data, columns, name, skip_nulls)
+    elif len(columns) > 1:
+        raise ParquetBloomError("keys of several columns are in a Parquet, Arrow or .csv file, not in lines", path=name)
+    else:
+        texts = [list(_read_lines(data, name))]
+    _refuse_many(len(texts[0]), name)
+    yield KeyList(columns, texts, name)
+
+
+def _refuse_large(size: int, name: str) -> None:
+    if size > MAX_BYTES:
+        raise ParquetBloomError(f"more than {MAX_BYTES:,} bytes of keys; find them in several steps", path=name)
+
+
+def _refuse_many(number: int, name: str) -> None:
+    if number > MAX_KEYS:
+        problem = f"{number:,} keys; {MAX_KEYS:,} are possible at a time, so find them in several steps"
+        raise ParquetBloomError(problem, path=name)
+
+
+def _read_lines(data: bytes, name: str) -> Iterator[tuple[int, str]]:
+    """Yield the lines that are not empty, with their numbers."""
+    for number, line in enumerate(data.removeprefix(b"\xef\xbb\xbf").split(b"\n"), 1):
+        line = line.removesuffix(b"\r")
+        if b"\0" in line:
+            raise ParquetBloomError(f"line {number:,} holds a null character: it is not a text of keys", path=name)
+        if line:
+            try:
+                yield number, line.decode()
+            except UnicodeDecodeError:
+                raise ParquetBloomError(f"line {number:,} is not valid UTF-8", path=name) from None
+
+
+def _read_csv(data: bytes, columns: Sequence[str], name: str, skip_nulls: bool) -> list[_Texts]:
+    """Return the fields of each column, with the numbers of their lines; an empty one is a null."""
+    try:
+        text = data.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise ParquetBloomError(f"byte {error.start:,} is not valid UTF-8", path=name) from None
+    reader = csv.reader(io.StringIO(text, newline=""), strict=True)
+    try:
+        header = next(reader, [])
+        positions = [find_key_column(header, column, name, len(columns)) for column in columns]
+        texts: list[_Texts] = [[] for _ in columns]
+        for row in filter(None, reader):
+            if len(row) != len(header):
+                problem = f"line {reader.line_num:,} has {len(row):,} fields, the header {len(header):,}"
+                raise ParquetBloomError(problem, path=name)
+            for column, position, fields in zip(columns, positions, texts, strict=True):
+                if row[position]:
+                    fields.append((reader.line_num, row[position]))
+                elif not skip_nulls:
+                    raise _make_null_error(f"line {reader.line_num:,}", column, name)
+    except csv.Error as error:
+        raise ParquetBloomError(f"line {reader.line_num:,} is not CSV: {error}", path=name) from None
+    return texts
+
+
+def _make_null_error(where: str, column: str, name: str) -> PredicateError:
+    return PredicateError(f"{where} has no key: nothing equals a null", path=name, column=column)
+
+
+class WhereKeys(CommandOptions):
+    """Keys of which a row has to have one, next to a predicate."""
+
+    keys_from: str | None = option(
+        "FILE",
+        "Find the rows whose --key-column is one of these keys: a text file with one key per line, or - for standard "
+        "input; or a Parquet, Arrow or .csv file (with a header) that has that column, or only one. With --where, rows "
+        "must match both.",
+        "--keys",
+    )
+    key_column: str | None = option("NAME", "The column of --keys.", shell_complete=complete_columns)
+
+    def read(self, paths: Sequence[str], output: Output) -> KeyList | None:
+        """Return the keys, without nulls; None if there are none. Raises as `open_key_file`."""
+        if self.keys_from is None and self.key_column is None:
+            return None
+        if self.keys_from is None or self.key_column is None:
+            raise usage_error("--keys and --key-column go together")
+        with open_key_file(self.keys_from, (self.key_column,), paths, output, skip_nulls=True) as keys:
+            return keys if isinstance(keys, KeyList) else keys.read_all(skip_nulls=True)

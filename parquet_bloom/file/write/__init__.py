@@ -1,1 +1,0 @@
-"""Writing, replacing and dropping filters."""

@@ -1,1 +1,0 @@
-"""Predicates from other notations: pyarrow expressions (`arrow`), filter lists (`dnf`) and SQL (`sql`)."""

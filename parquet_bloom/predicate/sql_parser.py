@@ -1,0 +1,581 @@
+"""Parse a WHERE condition in SQL into the predicate tree.
+
+`sql_tokens` splits the condition into comparisons, which are read here: whatever is not understood wholly and exactly
+is an error that names it. No part recurses, and all take linear time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import NoReturn, TypeAlias
+
+from ..errors import PredicateError
+from . import literal
+from .sql_tokens import ENDS, Kind, SqlText, T, shorten, unquote
+from .tree import (
+    And,
+    Compare,
+    Connective,
+    Contains,
+    IsNotNull,
+    IsNull,
+    Node,
+    Or,
+    Subject,
+    all_of,
+    any_of,
+    merge_equalities,
+    negation,
+)
+
+SPARK = frozenset({"spark", "databricks"})
+"""Dialects that are parsed as Spark's."""
+
+_SUPPORTED = (
+    "supported are =, <=>, <>, <, <=, >, >=, BETWEEN, IN, IS NULL, AND, OR, NOT and array_contains over columns,"
+    " lower(x), upper(x), literals"
+)
+
+_COMPARISONS = {"=": "=", "==": "=", "<>": "<>", "!=": "<>", "<=>": "<=>", "<": "<", "<=": "<=", ">": ">", ">=": ">="}
+_SWAPPED = {"<": ">", "<=": ">=", ">": "<", ">=": "<="}
+_WORDS = {"NULL": None, "TRUE": True, "FALSE": False}
+
+# Types by their first word -> {the words after it: kind of `literal.parse_typed`, or "string", a function of columns}.
+_TYPES: dict[str, dict[tuple[str, ...], str]] = {
+    "DATE": {(): "date"},
+    "TIME": {("WITHOUT", "TIME", "ZONE"): "time", (): "time"},
+    "TIMESTAMP": {
+        ("WITH", "TIME", "ZONE"): "timestamp",
+        ("WITH", "LOCAL", "TIME", "ZONE"): "timestamp",
+        ("WITHOUT", "TIME", "ZONE"): "wallclock",
+        (): "timestamp",
+    },
+    "TIMESTAMPTZ": {(): "timestamp"},
+    "TIMESTAMPLTZ": {(): "timestamp"},
+    "TIMESTAMP_LTZ": {(): "timestamp"},
+    "TIMESTAMPNTZ": {(): "wallclock"},
+    "TIMESTAMP_NTZ": {(): "wallclock"},
+    "DATETIME": {(): "wallclock"},
+    "UUID": {(): "uuid"},
+    "DOUBLE": {("PRECISION",): "double", (): "double"},
+    "VARCHAR": {(): "string"},
+    "STRING": {(): "string"},
+    "TEXT": {(): "string"},
+}
+
+_IN_TYPES = frozenset({"WITH", "WITHOUT", "PRECISION"})
+
+_FUNCTIONS = {"LOWER": "lower", "LCASE": "lower", "UPPER": "upper", "UCASE": "upper"}
+_CASTS = frozenset({"CAST", "TRY_CAST"})
+
+# Functions of a list column and a literal, or an array of literals of which any or all are to be contained.
+_LISTS: dict[str, Callable[[list[Node]], Node] | None] = {
+    "ARRAY_CONTAINS": None,
+    "LIST_CONTAINS": None,
+    "LIST_HAS": None,
+    "ARRAY_HAS": None,
+    "ARRAYS_OVERLAP": any_of,
+    "LIST_HAS_ANY": any_of,
+    "ARRAY_HAS_ANY": any_of,
+    "LIST_HAS_ALL": all_of,
+    "ARRAY_HAS_ALL": all_of,
+}
+
+# Tokens that begin what is not supported, and are not the name of a column unless they are quoted.
+_REFUSED = {
+    **dict.fromkeys(("LIKE", "ILIKE", "RLIKE", "REGEXP", "SIMILAR", "COLLATE", "CASE"), "{}"),
+    **dict.fromkeys(
+        ("CURRENT_DATE", "CURRENT_TIME", "CURRENT_TIMESTAMP", "LOCALTIME", "LOCALTIMESTAMP", "CURRENT_USER"),
+        "the function {}",
+    ),
+    **dict.fromkeys(("+", "-", "*", "/", "%"), "arithmetic"),
+    **dict.fromkeys(("SELECT", "EXISTS"), "a subquery"),
+    **dict.fromkeys(("?", ":"), "a placeholder"),
+    "@": "a parameter",
+    "$": "a parameter, or a name with $ without quotes,",
+    **dict.fromkeys(("NOT", "!"), "such a NOT"),
+    "INTERVAL": "an interval",
+    "||": "a text in several pieces",
+    "::": "such a CAST",
+    "[": "a list or map element",
+    ",": "a tuple",
+}
+_NO_NAMES = {*_REFUSED, *ENDS, "IN", "BETWEEN"} - {"INTERVAL"}
+_KEYWORDS = frozenset({*_NO_NAMES, *_TYPES, *_WORDS, "INTERVAL"})
+
+_Operand: TypeAlias = Subject | literal.Literal
+
+
+def parse_sql(text: str, dialect: str | None = None) -> Node:
+    """Parse the condition of a WHERE clause.
+
+    Supported are `=`, `==`, `<=>` (IS NOT DISTINCT FROM), `<>`, `!=`, `<`, `<=`, `>` and `>=` between a column and a
+    literal, in either order; `[NOT] BETWEEN`, `[NOT] IN (...)`, `IS [NOT] NULL`; `array_contains(column, literal)` of
+    lists, also by its names in other engines (`list_contains`, `array_has`, `literal = ANY(column)`), and for several
+    literals `arrays_overlap`, `list_has_any` and `list_has_all`; NOT, AND, OR and parentheses; struct leaves as dotted
+    names; `lower(column)`, `upper(column)` and `CAST(column AS VARCHAR)` (or STRING, or TEXT) in place of a column,
+    with `=`, `<>`, `IN` and `IS NULL`; whole numbers of any size, `1.50` (a Decimal), `1e3` (a float),
+    `'text'`, TRUE, FALSE, NULL, `X'AB'` (bytes), and DATE, TIME, TIMESTAMP, TIMESTAMPTZ, TIMESTAMP_NTZ, UUID and
+    DOUBLE before a text, after it with `::`, or in a CAST of one. The text of a timestamp may end in a UTC offset or
+    the name of a time zone. Comments are skipped.
+
+    Names are unquoted or in double quotes or backticks, and keep their case. `"a.b"` is one name, represented like the
+    path a.b (see `tree`).
+
+    Parameters
+    ----------
+    text : the condition.
+    dialect : None for the dialect of this module, or "spark", in which double quotes enclose texts. Others are
+        translated by sqlglot, under its names, such as "duckdb"; it is installed with the extra `dialects`.
+
+    Raises
+    ------
+    PredicateError
+        A part of the text is not supported; the message names it.
+    """
+    if not isinstance(text, str):
+        raise PredicateError("the condition is not a text")
+    spark = dialect is not None and dialect.lower() in SPARK
+    if dialect is not None and not spark:
+        from .sql_dialects import translate  # not at the top: few conditions need it
+
+        text = translate(text, dialect)
+    source = SqlText(text, spark)
+    return _build(source.fold(_Reader(source).read, _negate, _Group))
+
+
+def fold_spark(
+    text: str,
+    comparison: Callable[[str, Callable[[], Node]], T],
+    negation: Callable[[T], T],
+    join: Callable[[Kind, list[T]], T],
+) -> T:
+    """Split a condition in Spark's dialect at NOT, AND, OR and parentheses, whatever the comparisons between them are.
+
+    Parameters
+    ----------
+    text : the condition.
+    comparison : takes the text of a comparison, and a function that parses it or raises PredicateError.
+    negation : takes the result of a part.
+    join : takes a connective and the results of two or more parts.
+
+    Raises
+    ------
+    PredicateError
+        The text cannot be split: quotes or parentheses do not match, or a part is missing.
+    """
+    source = SqlText(text, spark=True)
+    source.check()
+    reader = _Reader(source)
+
+    def split(start: int) -> tuple[T, int]:
+        stop = source.find_end(start)
+
+        def read() -> Node:
+            node, end = reader.read(start)
+            if end != stop:
+                raise PredicateError(f"not understood {source.place(end)}")
+            return node
+
+        return comparison(source.piece(start, stop), read), stop
+
+    return source.fold(split, negation, join)
+
+
+# ------------------------------------------------------------------------------------------------------- connectives
+
+
+class _Group:
+    """Conditions joined by AND or OR. The tree is built of the whole group at once, see `_build`."""
+
+    __slots__ = ("children", "is_negated", "kind")
+
+    def __init__(self, kind: Kind, children: Sequence[_Part], is_negated: bool = False) -> None:
+        self.kind, self.children, self.is_negated = kind, children, is_negated
+
+
+_Part: TypeAlias = Node | _Group
+
+
+def _negate(part: _Part) -> _Part:
+    if isinstance(part, _Group):
+        return _Group(part.kind, part.children, not part.is_negated)
+    return _Group(And, [part], is_negated=True)
+
+
+def _build(root: _Part) -> Node:
+    """Build the tree of a condition as `tree.all_of`, `any_of` and `negation` would from its comparisons up.
+
+    They copy all children at each parenthesis and NOT. Here a negation is passed down to the comparisons, and groups
+    whose children become those of one node are gathered once: `a OR (b OR NOT (c AND d))` is one OR.
+    """
+    if isinstance(root, Node):
+        return root
+    done: list[Node] = []  # children of the nodes that are open, one node's after the other's
+    kinds: list[Kind | None] = [None]  # of these nodes
+    # The groups that are open: their other children, whether these are negated, and whether equalities among them are
+    # merged by an OR; where those that are done begin, and whether this group merges them, and whether it ends a node.
+    opened: list[tuple[Iterator[_Part], bool, bool, int, bool, bool]] = []
+    group: _Group | None = root
+    is_negated = is_merged = False
+    while group is not None:
+        is_negated ^= group.is_negated
+        kind = (Or if group.kind is And else And) if is_negated else group.kind
+        begins = kind is not kinds[-1]
+        if begins:
+            kinds.append(kind)
+            is_merged = False
+        merges = group.kind is Or and not is_merged
+        opened.append((iter(group.children), is_negated, is_merged or merges, len(done), merges, begins))
+        group = None
+        while group is None and opened:
+            children, is_negated, is_merged, start, merges, ends = opened[-1]
+            for child in children:
+                if isinstance(child, _Group):
+                    group = child
+                    break
+                node = negation(child) if is_negated else child
+                if isinstance(node, Connective) and type(node) is kinds[-1]:
+                    done.extend(node.children)
+                else:
+                    done.append(node)
+            else:
+                opened.pop()
+                if merges:
+                    done[start:] = merge_equalities(done[start:], is_negated)
+                ended = kinds.pop() if ends else None
+                if ended is not None and len(done) > start + 1:
+                    done[start:] = [ended(tuple(done[start:]))]
+    return done[0]
+
+
+# ------------------------------------------------------------------------------------------------------- comparisons
+
+
+class _Reader:
+    """Reads the comparisons of one condition.
+
+    Parameters
+    ----------
+    source : the condition.
+    """
+
+    def __init__(self, source: SqlText) -> None:
+        self._source = source
+        self._spark = source.spark
+        self._tokens = source.tokens
+        self._quotes = ("'", '"') if source.spark else ("'",)
+        self._name_quotes = ("`",) if source.spark else ('"', "`")
+        self._index = 0  # of the next token
+
+    def read(self, start: int) -> tuple[Node, int]:
+        """Read the comparison that begins at a token.
+
+        Returns
+        -------
+        Its tree, and the index of the token after it.
+
+        Raises
+        ------
+        PredicateError
+            It is not supported, or the whole text is not a condition.
+        """
+        self._index = start
+        try:
+            node = self._read_comparison()
+            if self._tokens[self._index].upper() not in ENDS:
+                self._refuse()
+            return node, self._index
+        except PredicateError as error:
+            problem = error.problem
+        source = self._source
+        source.check()
+        raise PredicateError(f"{shorten(source.piece(start, source.find_end(start)))}: {problem}")
+
+    def _refuse(self, problem: str = "") -> NoReturn:
+        """Raise the error for something that is not supported; by default it is the next token."""
+        token, before = self._tokens[self._index], self._tokens[self._index - 1]
+        if not problem and token.startswith(self._quotes) and self._index and before.startswith(self._quotes):
+            problem = _REFUSED["||"]
+        if not problem and token.upper() not in _REFUSED:
+            raise PredicateError(f"not understood {self._source.place(self._index)}")
+        problem = problem or _REFUSED[token.upper()].format(token.upper())
+        raise PredicateError(f"{problem} is not supported; {_SUPPORTED}")
+
+    def _takes(self, *words: str) -> bool:
+        """Return whether these are the next tokens, and take them."""
+        stop = self._index + len(words)
+        taken = [token.upper() for token in self._tokens[self._index : stop]] == [*words]
+        self._index = stop if taken else self._index
+        return taken
+
+    def _require(self, word: str) -> None:
+        if not self._takes(word):
+            self._refuse()
+
+    def _read_comparison(self) -> Node:
+        tokens, index = self._tokens, self._index
+        if tokens[index + 1] == "(" and tokens[index].upper() in _LISTS:
+            return self._read_list_function()
+        left = self._read_operand()
+        word = tokens[self._index].upper()
+        operator = _COMPARISONS.get(word)
+        if operator is not None:
+            self._index += 1
+            if operator == "=" and tokens[self._index + 1] == "(" and self._takes("ANY", "("):
+                column = self._column(self._read_operand(calls=False))
+                self._require(")")
+                return Contains(column, self._value(left))
+            return self._compare(left, operator, self._read_operand())
+        if word in ENDS:
+            is_column = isinstance(left, Subject)
+            self._refuse("a column as a condition (write flag = TRUE)" if is_column else "a literal as a condition")
+        is_negated = word == "NOT"
+        if is_negated:
+            self._index += 1
+            word = tokens[self._index].upper()
+        self._index += 1
+        if word == "IN":
+            if tokens[self._index] != "(":
+                raise PredicateError(f"IN takes a list of literals in parentheses; {_SUPPORTED}")
+            self._index += 1
+            node = self._subject(left).is_in(self._read_values(")"))
+        elif word == "BETWEEN":
+            column, low = self._column(left), self._read_value()
+            self._require("AND")
+            node = And((Compare(column, ">=", low), Compare(column, "<=", self._read_value())))
+        elif word in ("IS", "ISNULL", "NOTNULL") and not is_negated:
+            is_negated = word == "NOTNULL" or (word == "IS" and self._takes("NOT"))
+            if word == "IS" and self._takes("DISTINCT", "FROM"):
+                node, is_negated = self._compare(left, "<=>", self._read_operand()), not is_negated
+            elif word == "IS" and not self._takes("NULL"):
+                raise PredicateError(f"IS takes NULL or DISTINCT FROM; {_SUPPORTED}")
+            else:
+                node = IsNull(self._subject(left).name)  # of a function, too: its result is null for a null
+        else:
+            self._index -= 1
+            self._refuse()
+        return negation(node) if is_negated else node
+
+    def _compare(self, left: _Operand, operator: str, right: _Operand) -> Node:
+        """Return the comparison of a column with a literal, in either order."""
+        if isinstance(right, Subject):
+            if isinstance(left, Subject):
+                source = self._source
+                is_quoted = not source.spark and '"' in source.tokens[self._index - 1]
+                hint = " (double quotes are for names, texts take single quotes)" if is_quoted else ""
+                raise PredicateError(f"a comparison of two columns{hint} is not supported; {_SUPPORTED}")
+            left, right, operator = right, left, _SWAPPED.get(operator, operator)
+        if not isinstance(left, Subject):
+            raise PredicateError(f"a comparison without a column is not supported; {_SUPPORTED}")
+        if operator != "<=>":
+            return left.compare(operator, right)
+        return IsNull(left.name) if right is None else And((IsNotNull(left.name), left.compare("=", right)))
+
+    def _subject(self, operand: _Operand) -> Subject:
+        if isinstance(operand, Subject):
+            return operand
+        raise PredicateError(f"a column is expected, not a literal; {_SUPPORTED}")
+
+    def _column(self, operand: _Operand) -> str:
+        subject = self._subject(operand)
+        if subject.function:
+            raise PredicateError(f"a column is expected, not a function of one; {_SUPPORTED}")
+        return subject.name
+
+    def _read_value(self) -> literal.Literal:
+        return self._value(self._read_operand())
+
+    def _value(self, operand: _Operand) -> literal.Literal:
+        if isinstance(operand, Subject):
+            raise PredicateError(f"a literal is expected, not the column {operand.name}; {_SUPPORTED}")
+        return operand
+
+    def _read_list_function(self) -> Node:
+        name = self._tokens[self._index]
+        join = _LISTS[name.upper()]
+        self._index += 2
+        column = self._column(self._read_operand(calls=False))
+        self._require(",")
+        if join is None:
+            node: Node = Contains(column, self._read_value())
+        else:
+            closing = ")" if self._takes("ARRAY", "(") else "]"
+            if closing == "]" and not (self._takes("ARRAY", "[") or self._takes("[")):
+                raise PredicateError(f"{name} takes an array of literals; {_SUPPORTED}")
+            values = self._read_values(closing)
+            if not values or (len(values) > 1 and None in values):
+                raise PredicateError("a list of literals is expected, none of them missing or NULL")
+            node = join([Contains(column, value) for value in values])
+        self._require(")")
+        return node
+
+    def _read_values(self, closing: str) -> tuple[literal.Literal, ...]:
+        """Read the literals up to a closing bracket, which is taken, too; lists may be long."""
+        tokens, index = self._tokens, self._index
+        values: list[literal.Literal] = []
+        if tokens[index] == closing:
+            self._index += 1
+            return ()
+        while True:
+            token, following = tokens[index], tokens[index + 1]
+            if token[:1].isdecimal():
+                values.append(literal.parse_number(token))
+                index += 1
+            elif token == "-" and following[:1].isdecimal():
+                values.append(literal.parse_number(following, negative=True))
+                index += 2
+            else:
+                self._index = index
+                values.append(self._read_value())
+                index = self._index
+            if tokens[index] != ",":
+                self._index = index
+                if tokens[index] != closing:
+                    self._refuse()
+                self._index += 1
+                return tuple(values)
+            index += 1
+
+    def _read_operand(self, calls: bool = True) -> _Operand:
+        """Read a column, a function of one, or a literal, each perhaps in parentheses.
+
+        Parameters
+        ----------
+        calls : whether it may be a function or cast, none of which is within another one.
+        """
+        tokens = self._tokens
+        token, depth = tokens[self._index], 0
+        while token == "(":
+            depth += 1
+            self._index += 1
+            token = tokens[self._index]
+        first = token[:1]
+        if first.isidentifier():
+            operand = self._read_name(token, calls)
+        elif first.isdecimal():
+            operand = literal.parse_number(token)
+            self._index += 1
+        elif first in self._quotes:
+            operand = unquote(token, self._spark)
+            self._index += 1
+        elif first.isalnum() or first in ('"', "`"):
+            operand = self._read_name(token, calls)
+        else:
+            operand = self._read_signed()
+        token = tokens[self._index]
+        while depth or token == "::":
+            self._index += 1
+            if token == ")" and depth:
+                depth -= 1
+            elif token == "::":
+                operand = self._cast(operand, self._read_type())
+            else:
+                self._index -= 1
+                self._refuse()
+            token = tokens[self._index]
+        return operand
+
+    def _read_signed(self) -> literal.Literal:
+        """Read a number with a sign, or one that begins with a point."""
+        is_negative = self._takes("-")
+        is_signed = is_negative or self._takes("+")
+        depth = 0
+        while is_signed and self._takes("("):
+            depth += 1
+        token = self._tokens[self._index]
+        if token in (",", ")", "]", ""):
+            raise PredicateError(f"a column or literal is missing {self._source.place(self._index)}")
+        if token == "." or not (token[0] == "." or token[0].isdecimal()):
+            self._refuse("a sign before anything but a number" if is_signed else "")
+        self._index += 1
+        for _ in range(depth):
+            self._require(")")
+        return literal.parse_number(token, negative=is_negative)
+
+    def _read_name(self, token: str, calls: bool) -> _Operand:
+        """Read what begins with a word or a quoted name; see `_read_operand`."""
+        tokens = self._tokens
+        following = tokens[self._index + 1]
+        word = token.upper()
+        if following == "(":
+            return self._read_call(word, calls)
+        if token[1:2] in ("'", '"') and token[0] in "xXrR":
+            if token[0] in "rR" or len(token) < 3 or token[-1] != "'":
+                raise PredicateError(f"this form of a text is not supported: {shorten(token)}")
+            self._index += 1
+            return literal.parse_hexadecimal(token[2:-1])
+        if word in _KEYWORDS and following != ".":
+            if word in _TYPES and (following.startswith(self._quotes) or following.upper() in _IN_TYPES):
+                return self._read_typed()
+            if word in _NO_NAMES or (word == "INTERVAL" and following.startswith(self._quotes)):
+                self._refuse()
+            if word in _WORDS:
+                self._index += 1
+                return _WORDS[word]
+        if following.startswith(self._quotes):  # N'x', E'x'
+            self._index += 1
+            self._refuse()
+        name = self._read_part()
+        while tokens[self._index] == ".":
+            self._index += 1
+            name += "." + self._read_part()
+        return Subject(name)
+
+    def _read_part(self) -> str:
+        """Read a name without dots."""
+        token = self._tokens[self._index]
+        self._index += 1
+        if token.isidentifier():
+            return token
+        if token[:1] in self._name_quotes:
+            name = unquote(token)
+        else:
+            name = "" if token[:1].isdecimal() or not token.replace("_", "a").isalnum() else token
+        if not name:
+            raise PredicateError(f"this is not a column name: {shorten(token)}")
+        return name
+
+    def _read_typed(self) -> _Operand:
+        """Read a type and the text after it."""
+        kind = self._read_type()
+        text = self._tokens[self._index]
+        if not text.startswith(self._quotes):
+            self._refuse()
+        self._index += 1
+        return self._cast(unquote(text, self._spark), kind)
+
+    def _read_call(self, word: str, calls: bool) -> _Operand:
+        """Read a function or a cast."""
+        is_cast = word in _CASTS
+        is_typed = self._spark and word in _TYPES
+        if not calls or not (is_cast or is_typed or word in _FUNCTIONS):
+            self._refuse("" if word in _REFUSED else f"the function {self._tokens[self._index]}")
+        self._index += 2
+        operand = self._read_operand(calls=False)
+        if word in _FUNCTIONS:
+            operand = Subject(self._column(operand), _FUNCTIONS[word])
+        elif is_typed:
+            operand = self._cast(operand, _TYPES[word][()])
+        else:
+            self._require("AS")
+            operand = self._cast(operand, self._read_type())
+        if not self._takes(")"):
+            self._refuse("such a CAST" if is_cast else "")
+        return operand
+
+    def _read_type(self) -> str:
+        """Read a type; return its kind (see `_TYPES`), empty if there is no such type."""
+        forms = _TYPES.get(self._tokens[self._index].upper(), {})
+        self._index += 1
+        for words, kind in forms.items():
+            if not words or self._takes(*words):
+                return kind
+        return ""
+
+    def _cast(self, operand: _Operand, kind: str) -> _Operand:
+        if isinstance(operand, Subject) and kind == "string" and not operand.function:
+            return Subject(operand.name, kind)
+        if not isinstance(operand, str) or kind in ("", "string"):
+            self._refuse("such a CAST")
+        return literal.parse_typed(kind, operand)

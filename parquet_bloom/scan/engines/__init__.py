@@ -1,1 +1,0 @@
-"""Plans handed to other engines: pyarrow datasets and polars."""
