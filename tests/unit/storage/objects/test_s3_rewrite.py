@@ -8,6 +8,7 @@ import random
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
 from pathlib import Path
@@ -341,9 +342,14 @@ def test_another_writer_before_the_first_look_is_noticed(s3: Any) -> None:
 
 def test_what_is_copied_is_what_was_read_even_if_it_comes_back(s3: Any) -> None:
     theirs = bytes(len(OLD["large"]))
-    s3.before("UploadPartCopy", lambda request: s3.put("a.parquet", theirs), times=2)  # they run at the same time
-    s3.after("UploadPartCopy", lambda request: s3.put("a.parquet", OLD["large"]), times=2)
+    gone = s3.before(
+        "UploadPartCopy", lambda request: s3.put("a.parquet", theirs), times=2
+    )  # they run at the same time
+    back: list[None] = []
+    s3.after("UploadPartCopy", lambda request: back.append(s3.put("a.parquet", OLD["large"])), times=2)
     assert isinstance(replace(s3, "large"), ConcurrentChangeError)
+    while len(back) < gone.happened:  # the server may still be at the copy that was given up
+        time.sleep(0.01)
     assert s3.get("a.parquet") == OLD["large"]
 
 
