@@ -6,6 +6,7 @@ import functools
 import io
 import struct
 import sys
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parent))
 
 from fuzzing import RefusedError, as_file, check, edited, fuzz
 from good_files import table
+from support.oracle.list_pages import Refused, decode_runs
 from support.stored_pages import make_column, scan_page
 from support.stored_values import decoded, hash_all, open_readers
 
@@ -37,35 +39,10 @@ COUNTS = st.integers(0, 50) | st.integers(0, 65_535)
 
 def numbers_of(data: bytes, width: int, count: int) -> list[int]:
     """Decode the first numbers of runs that are all complete."""
-    results: list[int] = []
-    at = 0
-    while len(results) < count:
-        header = shift = 0
-        while True:
-            if at >= len(data) or shift > 35:
-                raise RefusedError
-            header |= (data[at] & 0x7F) << shift
-            shift += 7
-            at += 1
-            if data[at - 1] < 0x80:
-                break
-        length = header >> 1
-        if length == 0 or (header & 1 and width == 0):
-            raise RefusedError
-        size = length * width if header & 1 else (width + 7) // 8
-        piece = data[at : at + size]
-        at += size
-        if len(piece) < size:
-            raise RefusedError
-        bits = int.from_bytes(piece, "little")
-        if header & 1:
-            taken = min(8 * length, count - len(results))
-            results += [bits >> (i * width) & ((1 << width) - 1) for i in range(taken)]
-        elif bits >> width:
-            raise RefusedError
-        else:
-            results += [bits] * min(length, count - len(results))
-    return results
+    try:
+        return [*islice(decode_runs(data, width, complete=True), count)]
+    except Refused:
+        raise RefusedError from None
 
 
 @fuzz(MalformedFooterError, most=st.integers(1, 9), count=COUNTS, data=EDITED_RUNS)

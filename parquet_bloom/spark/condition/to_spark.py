@@ -39,7 +39,6 @@ from .spark_comparison import Comparison, Literal, Spelling, as_column, join_spe
 
 # Texts that need no escapes under any setting of Spark's parser: no quotes, backslashes or ${variables}.
 _PLAIN = re.compile(r"[^'\"\\$\x00-\x1f\x7f]*")
-_LONG = 1 << 63
 _DIGITS = 10**38
 
 
