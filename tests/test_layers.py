@@ -338,6 +338,17 @@ def test_a_circle_is_seen(sources: dict[str, str], expected: list[str]) -> None:
     ]
 
 
+def test_architecture_names_what_exists() -> None:
+    lines = (ROOT / "docs" / "explanation" / "architecture.md").read_text(encoding="utf-8").splitlines()
+    files = [path.relative_to(ROOT).as_posix() for path in ROOT.glob("[!.]*/**/*") if path.suffix in (".py", ".pyx")]
+    places = {f"/{path}" for path in files} | {
+        f"/{parent}/" for path in files for parent in PurePosixPath(path).parents
+    }
+    named = {name for line in lines for name in re.findall(r"`([\w./]+(?:\.pyx?|/))`", line) if "NAME" not in name}
+    assert len(named) > 50
+    assert not [name for name in sorted(named) if not any(place.endswith(f"/{name}") for place in places)]
+
+
 def test_importing_the_package_starts_no_spark() -> None:
     code = f"import sys, {PACKAGE}; sys.exit('pyspark' in sys.modules or 'py4j' in sys.modules)"
     subprocess.run([sys.executable, "-c", code], cwd=ROOT, check=True)

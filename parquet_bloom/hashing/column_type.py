@@ -5,7 +5,7 @@ All other modules take types from here. A value has three representations:
 - its *domain value*, what literals and statistics are compared as: an int for integers, dates, times, timestamps (in
   the column's unit) and decimals (unscaled), a float for floats, bytes for everything that is stored as bytes;
 - its *stored bytes*, the format's plain encoding without length prefix: what the hash is taken of;
-- its Arrow form, which `arrow.py` turns into stored bytes.
+- its Arrow form, which `arrow_keys.py` turns into stored bytes.
 
 Source: the Parquet format's LogicalTypes.md and Encodings.md (PLAIN).
 """

@@ -56,7 +56,7 @@ class FilePages:
     num_files, num_units : number of files and units of the table.
     units_a_file : units per file, if all files have equally many; else 0.
     constants : {column: value} of columns with one value in all rows.
-    header : the segment's, see `segment_header`; None in tables of earlier versions.
+    header : the segment's, see `segment.make_header`; None in tables of earlier versions.
 
     Raises
     ------
@@ -260,7 +260,7 @@ class FileTable:
     num_units : number of units of all files.
     pages : the pages to read from.
     units : what a unit is. Where units are zones, the table has the rows of each row group.
-    header : the segment's, see `segment_header`; None in tables of earlier versions.
+    header : the segment's, see `segment.make_header`; None in tables of earlier versions.
     """
 
     def __init__(

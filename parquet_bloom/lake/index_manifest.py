@@ -69,7 +69,7 @@ class ColumnPart:
     column : name of the indexed column, or a `KeyExpression`.
     column_type : stored type of the values; of an expression, those of its first column.
     holds : whether they are the column's values, elements of its list, or parts of a nested value.
-    meaning : which stored column of a table's files it is, see `tables.column_identity`; empty for the one that files
+    meaning : which stored column of a table's files it is, see `tables.names_in_files`; empty for the one that files
         name so, if nothing else is known of them.
     other_types : of a tuple, the stored types of its columns after the first.
     slices : the files that hold them, each for a range of hashes.

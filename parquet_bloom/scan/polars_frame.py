@@ -1,6 +1,6 @@
 """Parquet and ORC files as a polars LazyFrame that reads only the row groups its filters need.
 
-polars gives its source the predicate of a query. The part of it that can be translated (`polars_predicate`) selects the
+polars gives its source the predicate of a query. The part of it that `translate` knows selects the
 row groups. polars filters the rows read by the whole predicate, so parts that cannot be translated cost only time.
 """
 

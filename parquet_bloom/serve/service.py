@@ -394,7 +394,7 @@ def _stopped() -> ApiError:
 
 
 def _encode_candidate(candidate: Candidate) -> dict[str, object]:
-    """Return a candidate as `models.Candidate` describes it; rows are left out where there are none."""
+    """Return a candidate as `CandidateModel` describes it; rows are left out where there are none."""
     encoded = candidate.to_dict()
     if candidate.rows is None:
         del encoded["rows"]

@@ -136,7 +136,7 @@ def _with_values(item: Leaf, values: list[Any]) -> Node:
 BY_POSITION = "columns are found by their positions, not by their names"
 _POSITIONAL = "orc.force.positional.evolution"
 
-# Types of a file that Spark shows as they are stored. Timestamps may be shifted: `condition.for_orc` widens their
+# Types of a file that Spark shows as they are stored. Timestamps may be shifted: `adapt_to_orc` widens their
 # comparisons by a day.
 _STORED: dict[type[DataType], tuple[str, ...]] = {
     BooleanType: ("BOOLEAN",),

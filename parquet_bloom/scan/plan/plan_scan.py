@@ -1,16 +1,16 @@
 """Plan a scan: from files and a predicate to the row groups to read, by levels of evidence, the cheapest first.
 
-    level         module        rules out                                         costs
-    partition     partition     files, by their folders' names                    nothing
-    table         table         files, by bounds in a table's metadata            nothing, with the table read
-    index         index         files, row groups and rows, by a lake index       reads of the index
-    statistics    statistics    row groups, by bounds and null counts             a footer of each file, once
-    Bloom filter  bloom_filter  row groups that are left, if they have no value   some blocks of each row group
-    zones         zone          rows, by zone indexes                             reads of the indexes
-    page index    page_index    rows, by bounds of pages; for row ranges only     a read of each file
+    level         module             rules out                                       costs
+    partition     plan_scan          files, by their folders' names                  nothing
+    table         plan_scan          files, by bounds in a table's metadata          nothing, with the table read
+    index         index_level        files, row groups and rows, by a lake index     reads of the index
+    statistics    statistics_level   row groups, by bounds and null counts           a footer of each file, once
+    Bloom filter  filter_level       row groups that are left, if they lack a value  some blocks of each row group
+    zones         zone_level         rows, by zone indexes                           reads of the indexes
+    page index    scan.scan          rows, by bounds of pages; for row ranges only   a read of each file
 
-Each level is an `Evaluator`, but statistics and filters are one, in `files`: `PruningPredicate.decide_all` goes from
-the first to the second.
+Each level is an `Evaluator`, but statistics and filters are one, in `file_level`: `PruningPredicate.decide_all` goes
+from the first to the second. `orc_level` does the same for one ORC file.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """The statistics of row groups: files are put together by their columns, and a predicate is evaluated on all at once.
 
-Filters are asked where statistics leave a doubt (see `bloom_filter`): the pass over them also tells which files are
+Filters are asked where statistics leave a doubt (see `filter_level`): the pass over them also tells which files are
 unchanged, and cached metadata of the others is not used. Files with anything unusual, and those whose probes take more
 than one pass, are left to be planned one by one.
 """

@@ -247,7 +247,7 @@ def run(
     *,
     on_executors: bool = False,
 ) -> list[Outcome[R]]:
-    """Process many files in one job, several of them in each task (see `packing`).
+    """Process many files in one job, several of them in each task (see `file_tasks.pack`).
 
     No lazy DataFrame remains that a later action could run again. Tasks may run more than once, also concurrently
     (retries, speculation, executors considered lost): the work must tolerate that for each of a task's files.

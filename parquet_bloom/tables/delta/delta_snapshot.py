@@ -515,7 +515,7 @@ class VectorDescriptor:
 
 
 class DeletionVector:
-    """The deleted rows of one data file, read when they are first needed; a `DeletedRows` of `tables.deleted_rows`.
+    """The deleted rows of one data file, read when they are first needed; a `table_snapshot.DeletedRows`.
 
     Parameters
     ----------

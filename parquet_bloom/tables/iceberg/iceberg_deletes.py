@@ -453,7 +453,7 @@ class DeleteContext:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class FileDeletes:
-    """The deleted rows of a data file; see `tables.deleted_rows.DeletedRows`.
+    """The deleted rows of a data file; see `table_snapshot.DeletedRows`.
 
     Attributes
     ----------
@@ -491,7 +491,7 @@ class FileDeletes:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class EqualityDeletes:
-    """Equality deletes that files have in common; see `tables.deleted_rows.DeletedValues`.
+    """Equality deletes that files have in common; see `table_snapshot.DeletedValues`.
 
     Attributes
     ----------
