@@ -1,10 +1,10 @@
-"""Every command that writes, killed at each system call by which it changes the disk."""
+"""Every command that writes, killed or interrupted at each system call by which it changes the disk."""
 
 from __future__ import annotations
 
 import pytest
-from faulty import AFTER, BEFORE, HALF, KILL, Rule
-from scenarios import SCENARIOS, moments
+from faulty import AFTER, BEFORE, HALF, INTERRUPT, KILL, Rule
+from scenarios import SCENARIOS, leftovers, moments
 
 pytestmark = pytest.mark.crash
 
@@ -23,15 +23,14 @@ def killed(stage, some):
     return done
 
 
-@pytest.mark.long
-@pytest.mark.parametrize("name", SCENARIOS)
-def test_killed_at_each_call(name, stage, capsys):
+@pytest.mark.parametrize(
+    "name",
+    ["embed", "embed without exchange", *(pytest.param(name, marks=pytest.mark.long) for name in [*SCENARIOS][2:])],
+)
+def test_killed_at_each_call(name, stage):
     staged = stage(name)
     some = moments(staged.undisturbed.calls)
-    done = killed(staged, some)
-    assert 0 < done < len(some)
-    with capsys.disabled():
-        print(f"\n{name}: {len(some)} kills, the old state {len(some) - done} times, the new one {done} times")
+    assert 0 < killed(staged, some) < len(some)
 
 
 @pytest.mark.default
@@ -43,5 +42,18 @@ def test_killed_about_the_moment_of_change(name, stage):
     calls = len(staged.undisturbed.calls)
     some = [(number, when) for number in changes[-2:] for when in (BEFORE, AFTER)]
     some += [(calls // 2, HALF), (calls, BEFORE)]
-    done = killed(staged, some)
-    assert 0 < done < len(some)
+    assert 0 < killed(staged, some) < len(some)
+
+
+@pytest.mark.parametrize("name", ["embed", "embed without exchange", "embed over another"])
+def test_interrupted_at_many_calls(name, stage):
+    """As by Ctrl-C: what was not done is cleaned up."""
+    staged = stage(name)
+    for number, when in moments(staged.undisturbed.calls)[::6]:
+        folder = staged.fresh()
+        outcome = staged.run(folder, Rule(number, number, "", when, INTERRUPT))
+        intact = staged.scenario.is_intact(folder, staged.before, staged.after)
+        assert outcome.code == 130 or (intact and not outcome.code), (number, when, outcome)
+        staged.again(folder, intact)
+        assert not leftovers(folder)
+        staged.discard(folder)

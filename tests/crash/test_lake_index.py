@@ -16,6 +16,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from support.scale import sampled
 
 from parquet_bloom.lake.index_reports import Candidate
 from parquet_bloom.lake.lake_index import LakeIndex
@@ -155,7 +156,7 @@ SETTINGS: dict[str, tuple[list[str], dict[str, Any]]] = {
 }
 
 
-@pytest.fixture(params=[*SETTINGS])
+@pytest.fixture(params=sampled(SETTINGS, 12))
 def lake_and_index(request: pytest.FixtureRequest, tmp_path: Path) -> tuple[Path, str]:
     lake, path = tmp_path / "lake", str(tmp_path / "index")
     lake.mkdir()
@@ -167,7 +168,7 @@ def lake_and_index(request: pytest.FixtureRequest, tmp_path: Path) -> tuple[Path
 
 
 def test_killed_at_any_moment(lake_and_index: tuple[Path, str]) -> None:
-    assert kill(*lake_and_index, times=12, seed=1) > 0
+    assert kill(*lake_and_index, times=8, seed=1) > 0
 
 
 @pytest.mark.long
