@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import struct
+
 import pytest
 from faulty import AFTER, BEFORE, HALF, INTERRUPT, KILL, Rule
 from scenarios import SCENARIOS, leftovers, moments
@@ -56,4 +59,26 @@ def test_interrupted_at_many_calls(name, stage):
         assert outcome.code == 130 or (intact and not outcome.code), (number, when, outcome)
         staged.again(folder, intact)
         assert not leftovers(folder)
+        staged.discard(folder)
+
+
+# An access list: another user may read and write, the group nothing, though the mask, the mode's middle, is rw.
+ENTRIES = [(1, 6, -1), (2, 6, 12345), (4, 0, -1), (0x10, 6, -1), (0x20, 0, -1)]
+ACCESS_LIST = struct.pack("<i", 2) + b"".join(struct.pack("<HHi", *entry) for entry in ENTRIES)
+
+
+@pytest.mark.parametrize("listed", [False, True])
+def test_nobody_gets_more_access_meanwhile(listed, stage):
+    """Without its access list the group would have the rights of the list's mask, which it has not."""
+    staged = stage("embed")
+    opened, renamed = (staged.number_of(name) for name in ("open", "rename"))
+    for number in range(opened, renamed):
+        folder = staged.fresh()
+        path = folder / staged.scenario.kept
+        if listed:
+            os.setxattr(path, "system.posix_acl_access", ACCESS_LIST)
+        assert staged.run(folder, Rule(number, number, "", AFTER, KILL)).killed
+        (stray,) = leftovers(folder)
+        has_list = "system.posix_acl_access" in os.listxattr(stray)
+        assert stray.stat().st_mode & 0o777 in (0o600, *([path.stat().st_mode & 0o777] if has_list == listed else []))
         staged.discard(folder)

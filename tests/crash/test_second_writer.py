@@ -54,6 +54,12 @@ class Writer:
         elif self._way == "truncates":
             os.truncate(path, 1000)
             self.expected = was[:1000]
+        elif self._way == "links":
+            victim = path.with_name("victim")
+            victim.write_bytes(b"precious")
+            path.unlink()
+            path.symlink_to(victim)
+            self.expected = b"precious"
         elif self._way == "removes":
             path.unlink()
             self.expected = None
@@ -103,7 +109,7 @@ def moments_of(staged, replaces):
     return at, [(number, BEFORE) for number in range(1, len(calls) + 1)]
 
 
-WAYS = ["replaces", "hadoop replaces", "appends", "overwrites", "truncates", "removes", "held"]
+WAYS = ["replaces", "hadoop replaces", "appends", "overwrites", "truncates", "removes", "links", "held"]
 
 
 @pytest.mark.long
@@ -172,6 +178,24 @@ def test_the_newest_of_several_replacements_wins(stage):
     assert [call.name for call in outcome.calls[at - 1 : at + 2]] == ["exchange"] * 3
     assert "another writer replaced it meanwhile" in outcome.err
     assert writer.path.read_bytes() == writer.expected
+    assert not leftovers(folder)
+
+
+def test_a_target_that_becomes_a_link_lends_no_rights(stage):
+    """Mode and owner of what it leads to, set-user-id perhaps, are not those of the new file."""
+    staged = stage("embed over another")
+    folder, at = staged.fresh(), staged.number_of("open")
+    target, victim = folder / "there.parquet", folder / "victim"
+
+    def lead_elsewhere():
+        victim.write_bytes(b"#!/bin/sh")
+        victim.chmod(0o6755)
+        target.unlink()
+        target.symlink_to(victim)
+
+    outcome = staged.run(folder, Rule(at, at, "", AFTER, ASK), on_asked=lead_elsewhere)
+    assert "not a regular file any more" in outcome.err
+    assert victim.read_bytes() == b"#!/bin/sh"
     assert not leftovers(folder)
 
 

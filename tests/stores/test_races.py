@@ -5,25 +5,17 @@ Where a store does not heed what the way relies on, the call has to refuse befor
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 import races
-from proxy import proxied
 from races import Field, Moment, Versions, judge
-from servers import Store
+from servers import cases
 
 import parquet_bloom
 from parquet_bloom.errors import ConcurrentChangeError, StorageError
 
-STORES = ["radosgw", "swift", "s3rver", "moto", "moto-lax"]
-
-
-@pytest.fixture
-def field(store: Store, tmp_path: Path) -> Iterator[Field]:
-    with proxied(store.endpoint) as proxy:
-        yield Field(store, proxy, tmp_path)
+STORES = cases("radosgw", "swift", "s3rver", "moto", "moto-lax")
 
 
 def report(field: Field) -> str:

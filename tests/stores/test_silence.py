@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
-from proxy import Unanswered, proxied
+from proxy import Unanswered
 from races import Field
-from servers import Store
 
 import parquet_bloom
 from parquet_bloom.errors import ParquetBloomError
@@ -17,12 +14,6 @@ from parquet_bloom.errors import ParquetBloomError
 RETRY_TIMEOUT = 2.0
 BUSY = 20.0  # seconds that a busy machine may add; without the limits a call would take 30 s and more
 LIMITS = {"timeout": "1s", "connect_timeout": "1s", "max_retries": "2", "retry_timeout": f"{RETRY_TIMEOUT}s"}
-
-
-@pytest.fixture
-def field(store: Store, tmp_path: Path) -> Iterator[Field]:
-    with proxied(store.endpoint) as proxy:
-        yield Field(store, proxy, tmp_path)
 
 
 def silent_from(field: Field, size: str, number: int, after: bool) -> float:
@@ -47,15 +38,6 @@ def silent_from(field: Field, size: str, number: int, after: bool) -> float:
     proxy.check()
     assert store.get(bucket, "a.parquet") in (versions.old, versions.ours)
     return seconds
-
-
-@pytest.mark.timeout(300)
-@pytest.mark.parametrize("after", [False, True])
-@pytest.mark.parametrize("store", ["moto"], indirect=True)
-def test_at_the_last_step(field: Field, after: bool) -> None:
-    requests = field.requests("large", False, new_bucket=True)
-    last = requests.index("CompleteMultipartUpload")
-    assert silent_from(field, "large", last, after) < RETRY_TIMEOUT + 1 + BUSY
 
 
 @pytest.mark.long

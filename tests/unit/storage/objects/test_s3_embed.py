@@ -15,7 +15,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import parquet_bloom
-from parquet_bloom.errors import ConcurrentChangeError, StorageError, UnknownColumnError
+from parquet_bloom.errors import StorageError, UnknownColumnError
 from parquet_bloom.types import EmbedReport
 
 MIB = 1 << 20
@@ -204,49 +204,6 @@ def test_without_boto3_an_output_goes_by_way_of_here(
     embed(s3, output=s3.url("out/a.parquet"))
     assert "UploadPartCopy" not in s3.operations()
     require_filters(s3.get("out/a.parquet"), large, tmp_path)
-
-
-def test_a_file_without_rows(s3: Any) -> None:
-    table = pa.table({"id": pa.array([], pa.int64())})
-    sink = io.BytesIO()
-    pq.write_table(table, sink)
-    s3.put("a.parquet", sink.getvalue())
-    report = embed(s3)
-    assert (report.changed, report.num_filters) == (False, 0)
-    assert s3.get("a.parquet") == sink.getvalue()
-
-
-def test_columns_without_a_value(s3: Any, tmp_path: Path) -> None:
-    sink = io.BytesIO()
-    pq.write_table(pa.table({"id": pa.array([None, None], pa.int64())}), sink)
-    s3.put("a.parquet", sink.getvalue())
-    embed(s3)
-    assert pq.read_table(io.BytesIO(s3.get("a.parquet"))).num_rows == 2
-
-
-@pytest.mark.ci
-@pytest.mark.parametrize("which", ["small", "large"])
-def test_a_change_between_any_two_requests_is_refused(
-    s3: Any, which: str, request: pytest.FixtureRequest, small: bytes, large: bytes
-) -> None:
-    warm_up(s3, small, large)
-    old: bytes = request.getfixturevalue(which)
-    theirs = parquet(100, 10, seed=1)
-    s3.put("a.parquet", old)
-    embed(s3)
-    opening = s3.operations().index("GetObject")
-    done = next(step for step, name in enumerate(s3.operations()) if name in ("PutObject", WRITES[-1]))
-    for step in range(opening + 1, len(s3.log)):
-        s3.put("a.parquet", old)
-        fault = s3.before(None, lambda request: s3.put("a.parquet", theirs), skip=step)
-        if step > done:  # they came after us
-            embed(s3)
-        else:
-            with pytest.raises(ConcurrentChangeError):
-                embed(s3)
-        assert fault.happened == 1
-        assert s3.get("a.parquet") == theirs
-        assert s3.uploads() == []
 
 
 def test_boto3_is_required_by_name(s3: Any, large: bytes, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -56,23 +56,21 @@ def root(table: Any, tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def die(catalog: Any, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Path]:
+def die(catalog: Any) -> Callable[..., Path]:
     """Append rows by a writer that ends when it has written its metadata file; returns that file."""
-    from pyiceberg.catalog.sql import SqlCatalog
 
     def run(error: BaseException, change: Callable[[Any], Any] = lambda table: table.append(rows(100))) -> Path:
         written: list[str] = []
-        genuine = SqlCatalog._write_metadata
 
-        def write(metadata: Any, io: Any, metadata_path: str) -> None:
-            genuine(metadata, io, metadata_path)
-            written.append(metadata_path)
-            raise error
+        class Dying(sql.SqlCatalog):
+            @staticmethod
+            def _write_metadata(metadata: Any, io: Any, metadata_path: str) -> None:
+                sql.SqlCatalog._write_metadata(metadata, io, metadata_path)
+                written.append(metadata_path)
+                raise error
 
-        with monkeypatch.context() as patch:
-            patch.setattr(SqlCatalog, "_write_metadata", staticmethod(write))
-            with pytest.raises(type(error)):
-                change(catalog.load_table("n.t"))
+        with pytest.raises(type(error)):
+            change(Dying("lake", **catalog.properties).load_table("n.t"))
         return Path(written[0].removeprefix("file://"))
 
     return run

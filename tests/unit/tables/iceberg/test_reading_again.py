@@ -11,10 +11,11 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
+from support.processes.opened import watching_opens
 
 import parquet_bloom
 from parquet_bloom.errors import ParquetBloomError
-from parquet_bloom.tables.iceberg import avro_files, manifests
+from parquet_bloom.tables.iceberg import manifests
 from parquet_bloom.tables.iceberg.iceberg_table import iceberg
 from parquet_bloom.tables.iceberg.manifests import SizedCache
 
@@ -43,37 +44,24 @@ def table(catalog: Any) -> Any:
     return made
 
 
-@pytest.fixture
-def read(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """Return the names of Avro files that are read from now on."""
-    names: list[str] = []
-
-    def note(file_io: Any, path: str, *arguments: Any) -> Any:
-        names.append(os.path.basename(path))
-        return avro_files.read_avro(file_io, path, *arguments)
-
-    monkeypatch.setattr(manifests, "read_avro", note)
-    monkeypatch.setattr(manifests, "read_avro", note)
-    return names
-
-
 def ways(catalog: Any, table: Any) -> list[Any]:
     return [iceberg(table), iceberg("n.t", catalog=catalog), iceberg(table.location())]
 
 
-def test_nothing_is_read_again_and_a_commit_is_seen(catalog: Any, table: Any, read: list[str]) -> None:
+def test_nothing_is_read_again_and_a_commit_is_seen(catalog: Any, table: Any) -> None:
+    def read(named: Any) -> tuple[Any, int]:
+        """A snapshot, and the number of Avro files that were opened for it."""
+        with watching_opens(f"{table.location().removeprefix('file://')}/metadata") as opened:
+            snapshot = named.read_snapshot()
+        return snapshot, len({name for name in opened if name.endswith(".avro")})
+
     for named in ways(catalog, table):
-        read.clear()
-        first = named.read_snapshot()
-        assert len(first.files) == 2
-        count = len(read)
-        assert count >= 3  # the list, and two manifests
-        assert named.read_snapshot() is first
-        assert len(read) == count
+        first, count = read(named)
+        assert (len(first.files), count) == (2, 3)  # the list, and two manifests
+        assert read(named) == (first, 0)
         catalog.load_table("n.t").append(rows(6))
-        second = named.read_snapshot()
-        assert len(second.files) == 3
-        assert len(read) == count + 2  # the new list, and the new manifest
+        second, count = read(named)
+        assert (len(second.files), count) == (3, 2)  # the new list, and the new manifest
         assert len(first.files) == 2  # as it was
         for snapshot, lowest in ((first, [0, 3]), (second, [0, 3, 6])):
             statistics = snapshot.find_statistics("id")
