@@ -158,26 +158,6 @@ def test_two_hosts_or_two_lengths_are_refused(port: int) -> None:
         assert list(json.loads(body)) == ["error"]
 
 
-def test_unused_methods(port: int) -> None:
-    for method in (b"HEAD", b"OPTIONS", b"TRACE", b"CONNECT", b"PATCH", b"BREW"):
-        for location in (
-            b"/health",
-            b"/lookup",
-            b"/append",
-            b"*",
-            b"http://localhost/health",
-            b"//health",
-            b"/../health",
-        ):
-            with connected(port) as connection:
-                connection.sendall(
-                    method + b" " + location + b" HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n"
-                )
-                head, _, body = rest(connection).partition(b"\r\n\r\n")
-            assert head.split()[1] in (b"404", b"405", b"400"), (method, location, head)
-            assert body == b"" if method == b"HEAD" else list(json.loads(body)) == ["error"]
-
-
 def send_request(port: int, method: str, location: str, document: Any = None) -> tuple[int, str]:
     """Status and body of an answer."""
     body = b"" if document is None else json.dumps(document).encode()

@@ -169,10 +169,6 @@ def test_the_test_sees(source: str, name: str) -> None:
     assert [result for _, result in find_calls(source)] == [name]
 
 
-def test_what_the_test_allows() -> None:
-    assert not [*find_calls("import re\nre.compile('x')\nrun(['ls'], shell=False)\nfrom .pickle import x")]
-
-
 # -------------------------------------------------------------------------------------------- data that would run code
 
 
@@ -184,11 +180,6 @@ class Bomb:
 
     def __reduce__(self) -> Any:
         return os.mkdir, (self.path,)
-
-
-def test_the_bomb_goes_off(tmp_path: Path) -> None:
-    pickle.loads(pickle.dumps(Bomb(str(tmp_path / "mark"))))
-    assert (tmp_path / "mark").is_dir()
 
 
 @pytest.mark.parametrize("name", ["arrow.py_extension_type", "arrow.PyExtensionType", "nobody.knows"])

@@ -376,14 +376,6 @@ def test_a_lost_answer(s3: Any, times: int) -> None:
         write(folder, "a", b"mine", new=True)
 
 
-def test_every_answer_is_lost(s3: Any) -> None:
-    folder = Folder(s3.url("t"), options(s3))
-    s3.lose_answer("PutObject", 99, skip=0)
-    s3.fail("PutObject", 99, skip=1)
-    write(folder, "a", b"mine", new=True)
-    assert read(folder, "a") == b"mine"
-
-
 def test_a_lost_request_and_another_writer(s3: Any) -> None:
     folder = Folder(s3.url("t"), options(s3))
     s3.lose_request("PutObject")
@@ -508,33 +500,6 @@ def test_the_lock_of_another_thread(tmp_path: Path) -> None:
     with folder.lock():
         pass
     assert (tmp_path / "writer.lock").read_bytes() == b""
-
-
-def test_many_processes_that_want_the_lock(tmp_path: Path) -> None:
-    """Never two at once, and somebody always gets it."""
-    inside, most, gotten = 0, 0, 0
-    guard = threading.Lock()
-
-    def run() -> None:
-        nonlocal inside, most, gotten
-        folder = Folder(tmp_path)
-        mine = 0
-        while mine < 20:
-            with suppress(IndexInUseError), folder.lock():
-                with guard:
-                    inside += 1
-                    most = max(most, inside)
-                mine += 1
-                with guard:
-                    inside -= 1
-                    gotten += 1
-
-    threads = [threading.Thread(target=run) for _ in range(4)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join(60)
-    assert (most, gotten) == (1, 80)
 
 
 def test_a_lock_that_was_deleted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -40,16 +40,16 @@ def spellings(path: Path) -> dict[str, str]:
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Files that are old enough for an index to rely on their times."""
     folder = tmp_path_factory.mktemp("paths") / "la ke ü#%"
-    folder.mkdir()
-    for name in NAMES:
-        pq.write_table(pa.table({"id": [1, 2]}), folder / f"{name}.parquet")
+    for number, name in enumerate(NAMES):
+        (folder / f"{number}").mkdir(parents=True)
+        pq.write_table(pa.table({"id": [1, 2]}), folder / f"{number}" / f"{name}.parquet")
     time.sleep(SETTLED_NS / 1e9 + 0.1)
     return folder
 
 
 @pytest.fixture(params=NAMES)
 def file(request: Any, folder: Path) -> Path:
-    return folder / f"{request.param}.parquet"
+    return folder / f"{NAMES.index(request.param)}" / f"{request.param}.parquet"
 
 
 def test_every_spelling_is_found(file: Path) -> None:

@@ -230,16 +230,6 @@ def test_nothing_is_left_whatever_goes_wrong_once(s3: Any, size: str, way: str) 
                 del s3._server.objects.get_bucket(s3.bucket).multiparts[upload]
 
 
-@pytest.mark.parametrize("size", OLD)
-def test_no_version_of_it_is_left(s3: Any, client: Any, size: str) -> None:
-    client.put_bucket_versioning(Bucket=s3.bucket, VersioningConfiguration={"Status": "Enabled"})
-    s3.put(KEY, OLD[size])
-    assert replace(s3, size) is None
-    answer = client.list_object_versions(Bucket=s3.bucket)
-    matches = [entry["Key"] for kind in ("Versions", "DeleteMarkers") for entry in answer.get(kind, [])]
-    assert matches == [KEY, KEY]
-
-
 @pytest.mark.ci
 @pytest.mark.parametrize("size", OLD)
 def test_no_version_of_it_is_left_if_an_answer_gets_lost(s3: Any, client: Any, size: str) -> None:
