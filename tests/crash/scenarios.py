@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from errno import EINVAL, ENOSYS
 from pathlib import Path
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 import pyarrow as pa
@@ -156,7 +156,8 @@ class FromLakeScenario(Scenario):
 class IndexScenario(FromLakeScenario):
     """A command on an index."""
 
-    layout = "postings"
+    settings: ClassVar[dict[str, Any]] = {"layout": "postings"}
+    columns: ClassVar[list[str]] = ["id"]
 
     def prepare(self, folder: Path) -> None:
         super().prepare(folder)
@@ -164,8 +165,7 @@ class IndexScenario(FromLakeScenario):
         (folder / "home").mkdir()
         if "create" in self.arguments:
             return
-        settings = {"num_buckets": 40} if self.layout == "cuckoo" else {}
-        with LakeIndex.create(str(folder / "home" / "index"), ["id"], layout=self.layout, **settings) as index:
+        with LakeIndex.create(str(folder / "home" / "index"), self.columns, **self.settings) as index:
             if self.name.startswith("first"):
                 return
             index.append([lake / "0.parquet", lake / "1.parquet"])
@@ -180,11 +180,11 @@ class IndexScenario(FromLakeScenario):
             return None
         values = sorted({value for number in range(4) for value in table(number, 60)["id"].to_pylist()})
         with LakeIndex.open(str(path)) as index:
-            answers = index.lookup("id", values)
-            assert answers.doubts == []
-            matches = {
-                value: {candidate.path for candidate in answer} for value, answer in zip(values, answers, strict=True)
-            }
+            matches = []
+            for column in index.columns:
+                answers = index.lookup(column, list(map(str, values)) if column.startswith("CAST") else values)
+                assert answers.doubts == []
+                matches += [sorted((each.path, str(each.rows)) for each in answer) for answer in answers]
             manifest = index.state.manifest
             return matches, manifest.num_files, len(manifest.segments), manifest.columns, dict(manifest.lake)
 
@@ -216,7 +216,14 @@ class IndexScenario(FromLakeScenario):
 
 
 class CuckooScenario(IndexScenario):
-    layout = "cuckoo"
+    settings: ClassVar[dict[str, Any]] = {"layout": "cuckoo", "num_buckets": 40}
+
+
+class ZoneScenario(IndexScenario):
+    """Rows are named, and one key is an expression."""
+
+    settings: ClassVar[dict[str, Any]] = {"granularity": "zone", "zone_rows": 7}
+    columns: ClassVar[list[str]] = ["id", "CAST(id AS STRING)"]
 
 
 EMBED = ["embed", "{}/lake/1.parquet", "--column", "id", "--fpp", "0.1", "--in-place"]
@@ -241,6 +248,8 @@ INDEXES = [
     IndexScenario("index append without rename_new", APPEND, NO_EXCHANGE),
     IndexScenario("index remove", ["index", "remove", "{}/home/index", "{lake}/0.parquet"]),
     IndexScenario("index compact", ["index", "compact", "{}/home/index", "--keep-seconds", "0"]),
+    ZoneScenario("zone index append", APPEND),
+    ZoneScenario("zone index compact", ["index", "compact", "{}/home/index", "--keep-seconds", "0"]),
     CuckooScenario("first cuckoo index append", APPEND),
     CuckooScenario("cuckoo index append", APPEND),
     CuckooScenario("cuckoo index compact", ["index", "compact", "{}/home/index", "--keep-seconds", "0"]),

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import os
-import random
+import itertools
 import shutil
-import subprocess
 import sys
 import warnings
 from collections import Counter
@@ -15,7 +13,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
-from faulty import AFTER, BEFORE, KILL, PROJECT, Commands, Outcome, Rule
+from faulty import AFTER, BEFORE, KILL, Commands, Outcome, Rule
 from scenarios import moments
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
@@ -182,31 +180,13 @@ def test_killed_at_each_call(stage: TableStage) -> None:
     assert 0 < kill(stage, some) < len(some)
 
 
-PROGRAM = """
-import os, signal, sys, time
-sys.path.insert(0, sys.argv[3])
-import test_embed_table
-import deltalake, pyarrow.dataset, pyiceberg.catalog.sql, pyiceberg.io.pyarrow
-for line in sys.stdin:
-    child, started = os.fork(), time.monotonic()
-    if not child:
-        os.dup2(2, 1)
-        os._exit(test_embed_table.main([sys.argv[1], sys.argv[2]]))
-    if float(line) >= 0:
-        time.sleep(float(line))
-        os.kill(child, signal.SIGKILL)  # it may have ended, but its number is not another's yet
-    os.waitpid(child, 0)
-    print(time.monotonic() - started, flush=True)
-"""
-
-
 def fail(stage: TableStage, numbers: Iterable[int]) -> Counter[str]:
-    """Let a call fail, one in each run; returns what the runs came to."""
+    """Let a call fail, one in each run, or have it done and say that it failed; returns what the runs came to."""
     ends: Counter[str] = Counter()
-    for number in numbers:
+    for number, when in itertools.product(numbers, (BEFORE, AFTER)):
         stage.fresh()
         old = stage.data_files()
-        outcome = stage.run(Rule(number, number, "", BEFORE, EIO))
+        outcome = stage.run(Rule(number, number, "", when, EIO))
         done = stage.check()
         assert not outcome.killed
         assert done or outcome.code, (number, outcome.out)
@@ -232,26 +212,3 @@ def test_a_call_fails_about_the_commit(stage: TableStage) -> None:
 @pytest.mark.long
 def test_each_call_fails(stage: TableStage) -> None:
     assert fail(stage, range(1, len(undisturbed(stage).calls) + 1))["failed"]
-
-
-@pytest.mark.parametrize("times", [pytest.param(5), pytest.param(150, marks=pytest.mark.long)])
-def test_killed_at_any_moment(stage: TableStage, times: int) -> None:
-    chance = random.Random(times)
-    arguments = [sys.executable, "-c", PROGRAM, stage.kind, str(stage.folder), str(Path(__file__).parent)]
-    environment = os.environ | {"PYTHONPATH": str(PROJECT)}
-    pipes: dict[str, Any] = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.DEVNULL}
-    done, longest = [], 0.0
-    with subprocess.Popen(arguments, env=environment, text=True, **pipes) as program:
-        assert program.stdin is not None
-        assert program.stdout is not None
-        for number in range(times + 1):
-            stage.fresh()
-            program.stdin.write(f"{chance.random() * longest if number else -1}\n")
-            program.stdin.flush()
-            seconds = float(program.stdout.readline())
-            longest = longest or seconds * 1.1
-            done.append(stage.check())
-            stage.again()
-        program.stdin.close()
-    assert done[0]
-    assert not all(done)

@@ -52,7 +52,13 @@ def test_killed_at_each_call(name, stage):
 
 
 @pytest.mark.default
-@pytest.mark.parametrize("name", ["embed", "embed without exchange", "drop", "zones over another", "index compact"])
+@pytest.mark.parametrize(
+    "name",
+    [
+        *("embed", "embed without exchange", "drop", "zones over another", "index append", "index compact"),
+        *("first cuckoo index append", "zone index compact"),
+    ],
+)
 def test_killed_about_the_moment_of_change(name, stage):
     """A slice of the above: the calls that change names, and the calls right before and after them."""
     staged = stage(name)

@@ -145,6 +145,18 @@ def test_the_owner_does_not_change(path: Path, become: Callable[..., None]) -> N
 
 
 @as_root
+def test_without_write_permission_nothing_changes(path: Path, become: Callable[..., None]) -> None:
+    become(NOBODY)
+    refused(path, "no write permission: it may not be written by this user")
+    parquet_bloom.embed(path, columns=["id"], output=path.parent / "own.parquet")
+    os.seteuid(0)
+    path.chmod(0o666)
+    path.parent.chmod(0o755)
+    become(NOBODY)
+    refused(path, "no write permission: its folder may not be written by this user")
+
+
+@as_root
 def test_the_group_does_not_change(path: Path, become: Callable[..., None]) -> None:
     os.chown(path, ALICE, LAKE)
     path.chmod(0o660)

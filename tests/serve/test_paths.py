@@ -121,25 +121,6 @@ def test_no_spelling_leads_out_of_the_lake(root: Path, send: Send) -> None:
     assert json.loads(send("POST", "/get", {"column": "id", "keys": [KEY, 0]})[1])["rows"] == [{"id": 0, "text": "x"}]
 
 
-def test_no_other_field_and_no_address_is_a_path(root: Path, send: Send) -> None:
-    with watching_opens(root / "private") as opened:
-        for there, not_there in itertools.islice(pairs(root), 0, None, 23):
-            answers = []
-            for path in (there, not_there):
-                requests = [
-                    ("POST", "/lookup", {"column": path, "values": [1]}),
-                    ("POST", "/lookup", {"column": "id", "values": [1], "timezone": path}),
-                    ("POST", "/get", {"column": "id", "keys": [1], "columns": [path]}),
-                    ("POST", "/get", {"column": path, "keys": [1]}),
-                    ("POST", "/get", {"column": "id", "keys": [1], "timezone": path}),
-                ]
-                results = [send(*request) for request in requests]
-                assert all(status in (404, 422) for status, _ in results), results
-                answers.append([(status, neutral(text, path)[:40]) for status, text in results])
-            assert answers[0] == answers[1]
-    assert opened == []
-
-
 def test_what_is_in_the_lake_is_appended_by_any_right_name(root: Path, send: Send) -> None:
     lake = root / "lake"
     write(lake / "sub" / "%2e%2e.parquet", 2)

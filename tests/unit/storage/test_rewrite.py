@@ -6,8 +6,7 @@ import errno
 import fcntl
 import os
 import shutil
-import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -24,8 +23,6 @@ OLD = bytes(np.random.default_rng(1).integers(0, 256, 50_000, dtype=np.uint8))
 PREFIX = 30_001
 TAIL = b"filters and footer" * 100
 NEW = OLD[:PREFIX] + TAIL
-
-as_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root can do this")
 
 
 @pytest.fixture(autouse=True)
@@ -237,30 +234,6 @@ def test_modes_of_new_files(path: Path) -> None:
 # What is refused
 
 
-@pytest.fixture
-def nobody() -> Iterator[Callable[[], None]]:
-    """Become a user without rights for the rest of the test."""
-    groups = os.getgroups()
-
-    def become() -> None:
-        os.setgroups([])
-        os.setegid(65534)
-        os.seteuid(65534)
-
-    yield become
-    os.seteuid(0)
-    os.setegid(0)
-    os.setgroups(groups)
-
-
-@pytest.fixture
-def open_folder() -> Iterator[Path]:
-    """A folder that other users can reach."""
-    with tempfile.TemporaryDirectory(dir="/tmp") as folder:
-        os.chmod(folder, 0o777)
-        yield Path(folder)
-
-
 def refused(path: Path, problem: str, number: int, target: Path | None = None) -> None:
     before = names(path.parent)
     with pytest.raises(StorageError, match=problem) as caught:
@@ -269,27 +242,6 @@ def refused(path: Path, problem: str, number: int, target: Path | None = None) -
     assert caught.value.errno == number
     assert names(path.parent) == before
     assert path.read_bytes() == OLD
-
-
-@as_root
-def test_a_file_of_another_user(open_folder: Path, nobody: Callable[[], None]) -> None:
-    path = open_folder / "a.parquet"
-    path.write_bytes(OLD)
-    path.chmod(0o644)
-    nobody()
-    refused(path, "no write permission: it may not be written by this user", errno.EACCES)
-    run(path, open_folder / "copy")
-    assert (open_folder / "copy").read_bytes() == NEW
-
-
-@as_root
-def test_a_folder_of_another_user(open_folder: Path, nobody: Callable[[], None]) -> None:
-    path = open_folder / "a.parquet"
-    path.write_bytes(OLD)
-    path.chmod(0o666)
-    open_folder.chmod(0o755)
-    nobody()
-    refused(path, "no write permission: its folder may not be written by this user", errno.EACCES)
 
 
 def test_a_file_without_write_permission(path: Path) -> None:

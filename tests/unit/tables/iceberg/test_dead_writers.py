@@ -8,11 +8,10 @@ import logging
 import os
 import pickle
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import pyarrow as pa
 import pytest
 
 import parquet_bloom
@@ -20,34 +19,14 @@ from parquet_bloom.errors import ParquetBloomError, StorageError
 from parquet_bloom.tables.iceberg.iceberg_table import iceberg
 from parquet_bloom.tables.iceberg.metadata_folder import ListedFile, MetadataCandidate, choose_among
 
+from .conftest import rows
+
 pytest.importorskip("sqlalchemy")
 sql = pytest.importorskip("pyiceberg.catalog.sql")
 
 
 class Died(BaseException):
     """The end of a writer."""
-
-
-@pytest.fixture
-def catalog(tmp_path: Path) -> Iterator[Any]:
-    (tmp_path / "wh").mkdir()
-    created = sql.SqlCatalog("lake", uri=f"sqlite:///{tmp_path}/c.db", warehouse=f"file://{tmp_path}/wh")
-    created.create_namespace("n")
-    yield created
-    created.close()
-
-
-def rows(first: int, count: int = 3) -> pa.Table:
-    return pa.table({"id": pa.array(range(first, first + count), pa.int64())})
-
-
-@pytest.fixture
-def table(catalog: Any) -> Any:
-    """A table of three and three rows; its latest metadata file has number 2."""
-    made = catalog.create_table("n.t", rows(0).schema, properties={"commit.retry.num-retries": "0"})
-    made.append(rows(0))
-    made.append(rows(3))
-    return made
 
 
 @pytest.fixture

@@ -5,11 +5,9 @@ from __future__ import annotations
 import os
 import pickle
 import shutil
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import pyarrow as pa
 import pytest
 from support.processes.opened import watching_opens
 
@@ -17,29 +15,10 @@ import parquet_bloom
 from parquet_bloom.errors import ParquetBloomError
 from parquet_bloom.tables.iceberg.iceberg_table import iceberg
 
+from .conftest import rows
+
 pytest.importorskip("sqlalchemy")
 sql = pytest.importorskip("pyiceberg.catalog.sql")
-
-
-@pytest.fixture
-def catalog(tmp_path: Path) -> Iterator[Any]:
-    (tmp_path / "wh").mkdir()
-    created = sql.SqlCatalog("lake", uri=f"sqlite:///{tmp_path}/c.db", warehouse=f"file://{tmp_path}/wh")
-    created.create_namespace("n")
-    yield created
-    created.close()
-
-
-def rows(first: int) -> pa.Table:
-    return pa.table({"id": pa.array(range(first, first + 3), pa.int64())})
-
-
-@pytest.fixture
-def table(catalog: Any) -> Any:
-    made = catalog.create_table("n.t", rows(0).schema)
-    made.append(rows(0))
-    made.append(rows(3))
-    return made
 
 
 def ways(catalog: Any, table: Any) -> list[Any]:
