@@ -212,7 +212,7 @@ class IndexScenario(FromLakeScenario):
             assert index.check(sample=2).problems == []
         names = sorted(os.listdir(path))
         assert [name.rpartition(".")[2] for name in names if not name.startswith("manifest")].count("files") == 1
-        assert len([name for name in names if name != "writer.lock"]) == 3, names
+        assert len([name for name in names if name != "writer.lock"]) == 2 + len(self.columns), names
 
 
 class CuckooScenario(IndexScenario):

@@ -18,6 +18,7 @@ import pyarrow.parquet as pq
 import pytest
 from faulty import AFTER, BEFORE, EVER, HALF, INTERRUPT, KILL, SHORT, WRITES, Rule
 from scenarios import LEFTOVER, SCENARIOS, leftovers, moments, reported, table
+from support.scale import sampled
 
 import parquet_bloom
 from parquet_bloom.cli import main
@@ -41,10 +42,7 @@ def killed(stage, some):
     return done
 
 
-@pytest.mark.parametrize(
-    "name",
-    ["embed", "embed without exchange", *(pytest.param(name, marks=pytest.mark.long) for name in [*SCENARIOS][2:])],
-)
+@pytest.mark.parametrize("name", sampled(SCENARIOS, 3 * len(SCENARIOS)))
 def test_killed_at_each_call(name, stage):
     staged = stage(name)
     some = moments(staged.undisturbed.calls)

@@ -17,7 +17,7 @@ import pyarrow.parquet as pq
 import pytest
 from support.asgi import AppClient
 from support.path_spellings import ways_out
-from support.processes.opened import watching_opens
+from support.processes.watching import watching_opens
 
 from parquet_bloom.lake.lake_index import LakeIndex
 from parquet_bloom.serve.request_guards import HostGuard

@@ -324,13 +324,6 @@ def test_busy_answers_are_tried_again(s3: Any, stores: ObjectStores) -> None:
     assert s3.get("a.bin") == data
 
 
-def test_no_such_bucket(stores: ObjectStores) -> None:
-    with pytest.raises(StorageError, match="there is no such bucket"):
-        write_object("s3://no-such-one/a", stores, b"x", 1)
-    with pytest.raises(StorageError, match="does not name an object"), storage.create("s3://no-such-one/", stores):
-        pass
-
-
 @pytest.fixture
 def wide_table() -> pa.Table:
     keys = np.random.default_rng(2).permutation(1_000_000)[:300_000]

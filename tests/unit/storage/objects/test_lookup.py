@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import json
 import threading
 from collections import Counter
-from io import BytesIO
 from typing import Any
 
 import numpy as np
@@ -130,16 +128,6 @@ def test_files_are_looked_at_side_by_side(s3: Any, lake: str, options: dict[str,
     assert not together.broken
 
 
-def test_a_new_version_of_a_known_object_is_read_anew(
-    s3: Any, lake: str, options: dict[str, Any], files: dict[str, bytes]
-) -> None:
-    cache = MetadataCache()
-    parquet_bloom.prune(lake, f"key = {PRESENT_KEY}", cache=cache, **options)
-    s3.put("lake/part=0/00.parquet", files["lake/part=2/05.parquet"])
-    again = parquet_bloom.prune(lake, f"key = {PRESENT_KEY}", cache=cache, **options)
-    assert [path.rpartition("/")[2] for path in again.selected] == ["00.parquet", "05.parquet"]
-
-
 def test_a_change_between_listing_and_reading_is_an_error(
     s3: Any, lake: str, options: dict[str, Any], files: dict[str, bytes]
 ) -> None:
@@ -147,15 +135,6 @@ def test_a_change_between_listing_and_reading_is_an_error(
     s3.before("GetObject", lambda request: s3.put("lake/part=0/00.parquet", new))  # after the listing
     with pytest.raises(ConcurrentChangeError, match=r"00\.parquet: it was changed"):
         parquet_bloom.prune(lake, f"key = {PRESENT_KEY}", cache=None, threads=1, **options)
-
-
-def test_a_cut_object_among_others(s3: Any, lake: str, options: dict[str, Any], files: dict[str, bytes]) -> None:
-    s3.put("lake/part=0/00.parquet", files["lake/part=0/00.parquet"][:-30])
-    with pytest.raises(parquet_bloom.errors.NotParquetError, match=r"00\.parquet: .*cut off"):
-        parquet_bloom.prune(lake, f"key = {PRESENT_KEY}", **options)
-    reported: list[Any] = []
-    report = parquet_bloom.prune(lake, f"key = {PRESENT_KEY}", on_error=reported.append, **options)
-    assert (len(reported), report.total_files, len(report.selected)) == (1, FILES - 1, 1)
 
 
 WHERE = f"key IN ({PRESENT_KEY}, {KEYS[10]}, {ABSENT}) OR text = '{KEYS[20_000]}-5'"
@@ -215,17 +194,6 @@ def test_a_dataset_of_objects_is_for_reading(s3: Any, lake: str, options: dict[s
     assert filesystem.equals(filesystem)
 
 
-def test_wide_tables_and_many_threads(s3: Any, options: dict[str, Any]) -> None:
-    """More requests are under way at once than any pool of connections starts with."""
-    sink = BytesIO()
-    pq.write_table(pa.table({f"c{i}": np.arange(4_000) * (i + 1) for i in range(60)}), sink, row_group_size=500)
-    for number in range(20):
-        s3.put(f"wide/{number}.parquet", sink.getvalue())
-    result = parquet_bloom.read_table(s3.url("wide/"), "c7 = 8008", **options)
-    assert result.num_rows == 20
-    assert result.column("c0").to_pylist() == [1001] * 20
-
-
 # ------------------------------------------------------------------------------------------------------------
 # The command line
 # ------------------------------------------------------------------------------------------------------------
@@ -241,34 +209,11 @@ def settings(s3: Any) -> list[str]:
     return [part for name, value in s3.storage_options.items() for part in ("--storage-option", f"{name}={value}")]
 
 
-def test_commands_take_urls(
-    s3: Any, lake: str, settings: list[str], capsys: pytest.CaptureFixture[str], files: dict[str, bytes]
-) -> None:
-    code, out, _ = ran(capsys, "prune", lake, "--where", f"key = {PRESENT_KEY}", "--json", *settings)
-    assert code == 0
-    result = json.loads(out)
-    assert result["totals"]["files"] == FILES
-    assert [row["file"] for row in result["row_groups"] if row["read"]] == [s3.url("lake/part=2/05.parquet")]
-    code, out, _ = ran(capsys, "show", lake + "part=*/05.parquet", "--json", *settings)
-    assert (code, json.loads(out)["totals"]["filters"]) == (0, 4)
-    code, out, _ = ran(capsys, "verify", s3.url("lake/part=2/05.parquet"), "--json", *settings)
-    assert (code, json.loads(out)["totals"]) == (0, {"files": 1, "filters": 4, "bad": 0, "unfiltered": 0})
-    code, out, error = ran(
-        capsys, "embed", lake + "*/0[12].parquet", "--column", "text", "-o", s3.url("out/"), "--json", *settings
-    )
-    assert (code, error) == (0, "")
-    outputs = [row["output"] for row in json.loads(out)["files"]]
-    assert outputs == [s3.url("out/part=1/01.parquet"), s3.url("out/part=2/02.parquet")]
-    assert len(s3.get("out/part=1/01.parquet")) > len(files["lake/part=1/01.parquet"])
-
-
 def test_a_list_of_urls_is_not_looked_through_one_by_one(
-    s3: Any, lake: str, settings: list[str], capsys: pytest.CaptureFixture[str], files: dict[str, bytes]
+    s3: Any, lake: str, options: dict[str, Any], files: dict[str, bytes]
 ) -> None:
-    urls = [s3.url(key) for key in files]
-    code, out, _ = ran(capsys, "prune", *urls, "--where", f"key = {PRESENT_KEY}", "--json", *settings)
-    assert (code, json.loads(out)["totals"]["selected_files"]) == (0, 1)
-    assert requests(s3) == {"tail": FILES + 1}  # the file that is left again, for its page indexes
+    report = parquet_bloom.prune([s3.url(key) for key in files], f"key = {PRESENT_KEY}", cache=None, **options)
+    assert (report.selected_files, requests(s3)) == (1, {"tail": FILES})
 
 
 def test_commands_say_what_is_wrong_with_urls(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from itertools import count
 from typing import Any
 
@@ -28,13 +28,6 @@ def quick(s3: Any) -> None:
     """Several parts of a modest object, and no pauses between attempts."""
     s3.limit_parts(smallest=PART)
     s3.storage_options |= {"init_backoff": 0, "max_backoff": 0, "max_retries": 2}
-
-
-@pytest.fixture
-def client(s3: Any) -> Iterator[Any]:
-    client = s3.client()
-    yield client
-    client.close()
 
 
 def probes(s3: Any) -> list[str]:

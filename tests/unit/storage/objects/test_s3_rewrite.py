@@ -10,7 +10,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -427,13 +427,6 @@ def test_another_object_is_not_made_of_two_versions(s3: Any) -> None:
 
 
 # What an object has besides its bytes
-
-
-@pytest.fixture
-def client(s3: Any) -> Iterator[Any]:
-    client = s3.client()
-    yield client
-    client.close()
 
 
 RICH = {

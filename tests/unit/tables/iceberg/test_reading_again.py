@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from support.processes.opened import watching_opens
+from support.processes.watching import watching_opens
 
 import parquet_bloom
 from parquet_bloom.errors import ParquetBloomError
