@@ -6,7 +6,7 @@ import time
 
 import pytest
 from proxy import Unanswered
-from races import Field
+from races import Field, Moment
 
 import parquet_bloom
 from parquet_bloom.errors import ParquetBloomError
@@ -43,7 +43,8 @@ def silent_from(field: Field, size: str, number: int, after: bool) -> float:
 @pytest.mark.parametrize("size", ["small", "large"])
 @pytest.mark.parametrize("store", ["radosgw", "swift", "moto"], indirect=True)
 def test_at_every_step(field: Field, size: str) -> None:
-    requests = field.requests(size, False, new_bucket=True)
+    field.play(Moment(size, new_bucket=True))
+    requests = field.operations()
     late = []
     for number, operation in enumerate(requests):
         for after in (False, True):
