@@ -15,7 +15,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from click.testing import CliRunner
 
+from parquet_bloom.cli import tool
 from parquet_bloom.errors import ParquetBloomError
 from parquet_bloom.lake.lake_index import LakeIndex
 from parquet_bloom.serve.error_responses import hide_index_path
@@ -145,12 +147,10 @@ def test_a_lane_bounds_what_waits_and_what_takes_long():
     asyncio.run(main())
 
 
-def fails(*arguments: str, code: str = "") -> str:
+def fails(*arguments: str) -> str:
     """Return the command's error output."""
-    program = f"import sys\n{code}\nfrom parquet_bloom.cli import main\nsys.exit(main(sys.argv[1:]))"
-    command = [sys.executable, "-c", program, "index", "serve", *arguments]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=60)
-    assert (done.returncode, done.stdout) == (2, "")
+    done = CliRunner().invoke(tool, ["index", "serve", *arguments])
+    assert (done.exit_code, done.stdout) == (2, "")
     assert done.stderr.startswith("error: ")
     assert len(done.stderr.splitlines()) == 1
     return done.stderr
@@ -166,8 +166,11 @@ def test_the_command_says_in_one_line_why_it_cannot_serve(lake: Lake, tmp_path: 
             str(lake.index), "--port", port
         )
     for library in ("fastapi", "uvicorn"):
-        text = fails(str(lake.index), code=f"sys.modules[{library!r}] = None")
-        assert "pip install 'parquet-bloom[serve]'" in text
+        program = f"import sys\nsys.modules[{library!r}] = None\nfrom parquet_bloom.cli import main\nsys.exit(main())"
+        command = [sys.executable, "-c", program, "index", "serve", str(lake.index)]
+        done = subprocess.run(command, capture_output=True, text=True, timeout=60)
+        assert (done.returncode, len(done.stderr.splitlines())) == (2, 1)
+        assert "pip install 'parquet-bloom[serve]'" in done.stderr
 
 
 def test_listening_on_other_hosts_warns(lake: Lake, serve):

@@ -253,11 +253,18 @@ KINDS: dict[str, dict[str, list[str]]] = {
 }
 
 
+RACES = [
+    *((size, kind, "before") for size in OLD for kind in KINDS),
+    *((size, kind, "after") for size in OLD for kind in ("heeds all", "ignores all")),
+]
+FAST = [race for race in RACES if race[0] == "small" or race[1] in ("heeds all", "501")]
+
+
 @pytest.mark.ci
 @pytest.mark.parametrize(
-    ("kind", "when"), [*((kind, "before") for kind in KINDS), ("heeds all", "after"), ("ignores all", "after")]
+    ("size", "kind", "when"),
+    [*FAST, *(pytest.param(*race, marks=pytest.mark.long) for race in RACES if race not in FAST)],
 )
-@pytest.mark.parametrize("size", OLD)
 def test_another_writer_at_every_moment_loses_nothing(s3: Any, size: str, kind: str, when: str) -> None:
     s3.conditions(**KINDS[kind])
     ends = set()

@@ -20,7 +20,7 @@ pytest.importorskip("pyiceberg")
 pytest.importorskip("pyroaring")
 from support.random_cases.iceberg_tables import RandomTable, draw_rows, draw_table, rank_rows
 
-SEEDS = scaled(12)
+SEEDS = scaled(5)
 PREDICATES = 40
 
 
