@@ -34,7 +34,7 @@
 #endif
 
 enum { BEFORE, HALF, AFTER };
-enum { KILL = -1, ASK = -2, SHORT = -3 }; /* an action above 0 is an errno */
+enum { KILL = -1, ASK = -2, SHORT = -3, INTERRUPT = -4 }; /* an action above 0 is an errno */
 
 typedef struct {
     long first, last;
@@ -130,6 +130,10 @@ static void act(int action) {
     if (action == KILL) {
         syscall(SYS_kill, getpid(), SIGKILL);
         for (;;) pause();
+    }
+    if (action == INTERRUPT) {
+        syscall(SYS_kill, getpid(), SIGINT);
+        return;
     }
     char byte = '?';
     put(asking, &byte, 1);

@@ -10,6 +10,7 @@ import ctypes
 import json
 import os
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
@@ -22,7 +23,7 @@ from typing import Any, NamedTuple
 
 PROJECT = Path(__file__).parents[2]
 BEFORE, HALF, AFTER = range(3)
-KILL, ASK, SHORT = -1, -2, -3
+KILL, ASK, SHORT, INTERRUPT = -1, -2, -3, -4
 EVER = 1 << 40
 WRITES = ",write,pwrite,writev,pwritev,copy_file_range,sendfile,"
 
@@ -30,8 +31,8 @@ WRITES = ",write,pwrite,writev,pwritev,copy_file_range,sendfile,"
 class Rule(NamedTuple):
     """A fault at calls `first` to `last`: of those named in `calls` (",write,fsync,"), if any are.
 
-    `action` is KILL, ASK (the parent process does something), SHORT (half of the bytes, with `when` HALF) or an
-    errno; `when` is BEFORE the call, AFTER it, or HALF.
+    `action` is KILL, ASK (the parent process does something), SHORT (half of the bytes, with `when` HALF), INTERRUPT
+    (as by Ctrl-C) or an errno; `when` is BEFORE the call, AFTER it, or HALF.
     """
 
     first: int
@@ -147,6 +148,7 @@ def work(job: dict[str, Any], log: int, pipes: tuple[int, int], out: Any, err: A
     os.dup2(out.fileno(), 1)
     os.dup2(err.fileno(), 2)
     tempfile.tempdir = job["scratch"]
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # which a shell may have told its jobs to ignore
     before = set(sys.modules)
     library = ctypes.CDLL(None)
     library.faults_rule.argtypes = [ctypes.c_long, ctypes.c_long, ctypes.c_char_p, ctypes.c_int, ctypes.c_int]

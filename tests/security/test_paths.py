@@ -23,7 +23,6 @@ from parquet_bloom.errors import IndexInUseError, ParquetBloomError, StorageErro
 from parquet_bloom.lake.index_manifest import manifest_name
 from parquet_bloom.lake.lake_index import LakeIndex
 from parquet_bloom.storage import list_files, object_location
-from parquet_bloom.storage.index_folder import Folder
 from parquet_bloom.tables.delta.delta_table import delta_files
 
 pytestmark = pytest.mark.default
@@ -250,13 +249,6 @@ def test_outside_files_are_taken_on_request(tmp_path: Path) -> None:
         LakeIndex.open(tmp_path / "index")
 
 
-def test_a_table_that_a_link_leads_to_is_recognized(tmp_path: Path) -> None:
-    pytest.importorskip("deltalake")
-    root = delta_table(tmp_path / "t", "p=1/a.parquet")
-    (tmp_path / "l").symlink_to(root)
-    assert len(delta_files(root).files) == len(delta_files(tmp_path / "l").files) == 1
-
-
 # -------------------------------------------------------------------------------------- zones, folders, object stores
 
 
@@ -300,15 +292,6 @@ def test_keys_of_object_stores_lead_nowhere_else(key: str) -> None:
     for url in (f"s3://bucket/{key}", f"gs://bucket/{key}"):
         with pytest.raises(StorageError, match="a key cannot have empty parts"):
             object_location(url, None)
-
-
-@pytest.mark.parametrize("name", ["", ".", "..", "a/b", "/a", "../a", "a\0b", "\ud800", "a/", "/"])
-def test_a_folder_s_names_are_names(tmp_path: Path, name: str) -> None:
-    pytest.importorskip("obstore")
-    for folder in (Folder(tmp_path / "f"), Folder("s3://bucket/f"), Folder("https://host/f")):
-        with pytest.raises(StorageError):
-            folder.path_of(name)
-    assert Folder("https://host/f").path_of("a?b#c%2e") == "https://host/f/a%3Fb%23c%252e"
 
 
 def test_a_pipe_is_not_a_lock_file(workspace: Path) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import socket
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -73,40 +72,6 @@ def test_the_numbers_are_those_of_the_requests(lake, serve):
     assert after["http_request_duration_seconds_count", "/lookup"] == 4
     assert after["http_request_bytes_total", "/get"] == len(got.request.content)
     assert after["http_response_bytes_total", "/get"] == len(got.content)
-
-
-def test_numbers_add_up_under_concurrent_load(lake, serve):
-    service = serve(lake.index, "--rows")
-
-    def ask(number: int) -> tuple[int, int, int]:
-        """Return the status, the number of files named, and the bytes of one request."""
-        if number % 5 == 0:
-            response = service.post("/lookup", {"column": "nothing", "values": [1]})
-        elif number % 5 == 1:
-            response = service.post("/get", {"column": "id", "keys": [number]})
-        else:
-            response = service.post("/lookup", {"column": "id", "values": [number, -number, number * 7]})
-        results = response.json().get("results", [])
-        return response.status_code, sum(len(one["candidates"]) for one in results), len(response.content)
-
-    with ThreadPoolExecutor(8) as threads:
-        asked = [*threads.map(ask, range(300))]
-    samples = scrape(service)
-    assert (
-        [status for status, _, _ in asked].count(404) == samples["http_requests_total", "POST", "/lookup", "404"] == 60
-    )
-    assert samples["http_requests_total", "POST", "/lookup", "200"] == samples["lookups_total",] == 180
-    assert samples["http_requests_total", "POST", "/get", "200"] == samples["gets_total",] == 60
-    assert samples["lookup_values_total",] == 3 * 180
-    assert samples["lookup_candidates_total",] == sum(named for _, named, _ in asked)
-    sent = samples["http_response_bytes_total", "/lookup"] + samples["http_response_bytes_total", "/get"]
-    assert sent == sum(size for _, _, size in asked)
-    for path, count in (("/lookup", 240), ("/get", 60)):
-        buckets = [value for key, value in samples.items() if key[:2] == ("http_request_duration_seconds_bucket", path)]
-        assert buckets == sorted(buckets)
-        assert buckets[-1] == samples["http_request_duration_seconds_count", path] == count
-        assert samples["http_request_duration_seconds_sum", path] > 0
-    assert samples["lookups_in_progress",] == samples["gets_in_progress",] == 0
 
 
 def test_what_is_refused_before_the_application_counts_too(lake, serve):

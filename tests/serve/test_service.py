@@ -8,7 +8,6 @@ import signal
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -255,22 +254,6 @@ def test_signals_until_the_end_change_nothing(lake, serve, number):
         time.sleep(0.01)  # more at once would only interrupt each other
     code, errors = service.stop()
     assert (code, errors) == (0, "")
-
-
-@pytest.mark.crash
-def test_it_is_killed_in_the_middle_of_an_append_and_begins_again(lake, serve):
-    service = serve(lake.index)
-    for more in range(FILES, FILES + 20):
-        lake.add(more)
-    with ThreadPoolExecutor(1) as thread:
-        append = thread.submit(lambda: httpx.post(f"{service.url}/append", json={}, timeout=60, trust_env=False))
-        time.sleep(0.05)
-        service.process.kill()
-        with suppress(httpx.HTTPError):
-            assert append.result().status_code == 200  # it was quicker
-    again = serve(lake.index)
-    answers = again.lookup("id", [number * ROWS for number in range(FILES + 20)])
-    assert all(lake.holder(number * ROWS)[0] in [path for path, _ in match] for number, match in enumerate(answers))
 
 
 def test_responses_match_the_openapi_document(lake, serve):

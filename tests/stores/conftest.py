@@ -1,4 +1,4 @@
-"""Stores on loopback, each started when a test first asks for it: `store` by its name, or one fixture each."""
+"""Stores on loopback, each started when a test first asks for it by its name: `store`."""
 
 from __future__ import annotations
 
@@ -6,14 +6,15 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 # Tests import servers, proxy and races by these names.
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 
+import races
 import servers
+from proxy import proxied
 
 
 @pytest.fixture(scope="session")
@@ -46,12 +47,8 @@ def store(request: pytest.FixtureRequest, start_store: Callable[[str], servers.S
     return start_store(request.param)
 
 
-def _fixture(name: str) -> Any:
-    def one(start_store: Callable[[str], servers.Store]) -> servers.Store:
-        return start_store(name)
-
-    one.__doc__ = servers.STORES[name].__doc__
-    return pytest.fixture(scope="session", name=name.replace("-", "_"))(one)
-
-
-radosgw, swift, s3rver, azurite, moto, moto_lax, moto_plain = map(_fixture, servers.STORES)
+@pytest.fixture
+def field(store: servers.Store, tmp_path: Path) -> Iterator[races.Field]:
+    """Races on a store, through a proxy."""
+    with proxied(store.endpoint) as proxy:
+        yield races.Field(store, proxy, tmp_path)

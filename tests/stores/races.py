@@ -1,18 +1,12 @@
-"""Embedding in place while another writer replaces the object between two requests, and what became of both writes.
-
-A race is one call with the replacement at one moment: before the n-th request or after its answer. `play`
-says in a word how it ended; the words of `GOOD` are all that the promise allows.
-"""
+"""Embedding in place while another writer replaces the object between two requests, and what became of both writes."""
 
 from __future__ import annotations
 
 import io
 import itertools
-from collections import Counter
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -28,20 +22,6 @@ ROWS = {"tiny": 80, "small": 1_000, "large": 11_000}
 OBJECTS = (("tiny", False), ("small", False), ("large", False), ("large", True))
 PAYLOAD = 500
 
-REFUSED = "refused, nothing written"
-REFUSED_LATE = "refused for the other writer"
-OURS = "ours"
-THEIRS_LATER = "theirs, after ours"
-OURS_OF_THEIRS = "ours, made of theirs"
-GOOD = frozenset((REFUSED, REFUSED_LATE, OURS, THEIRS_LATER, OURS_OF_THEIRS))
-
-LOST = "LOST: the other writer's object is gone"
-MIXED = "MIXED: no version that anybody wrote"
-FALSE_SUCCESS = "FALSE: said to be done, and nothing was written"
-FALSE_FAILURE = "FALSE: said to have failed, and was written"
-FALSE_ALARM = "FALSE: said that another writer came, and none did"
-WRITTEN_FIRST = "refused by the store, after something was written"
-
 
 def parquet(size: str, seed: int, payload: int = PAYLOAD) -> bytes:
     """Write a file: two of one size have the same footer and differ in every page, so that a mixture reads well."""
@@ -55,30 +35,16 @@ def parquet(size: str, seed: int, payload: int = PAYLOAD) -> bytes:
     return sink.getvalue()
 
 
-@dataclass(frozen=True)
-class Versions:
-    """The bytes that may stand there: as it was, as the other writer leaves it, and what becomes of each by ours."""
+class Versions(NamedTuple):
+    """The bytes that may be there: as it was, as the other writer leaves it, and what becomes of each by ours."""
 
     old: bytes
     theirs: bytes
     ours: bytes
     ours_of_theirs: bytes
 
-    @classmethod
-    def make(cls, old: bytes, theirs: bytes, folder: Path) -> Versions:
-        """Embed into both on disk, which gives the same bytes as in a store."""
 
-        def embedded(data: bytes) -> bytes:
-            path = folder / "embedded.parquet"
-            path.write_bytes(data)
-            parquet_bloom.embed(path, ["id"])
-            return path.read_bytes()
-
-        return cls(old, theirs, embedded(old), embedded(theirs))
-
-
-@dataclass(frozen=True)
-class Moment:
+class Moment(NamedTuple):
     """Time and target of the other writer's change.
 
     Attributes
@@ -88,44 +54,38 @@ class Moment:
     in_parts : whether the old object was uploaded in parts, which gives it an etag of another kind.
     new_bucket : whether the bucket has had no requests yet.
     shorter : whether the other writer's object has another length than the old one.
-    number, after : the request before which, or after whose answer.
+    number, after : the request before which, or after whose answer; -2 is never.
     writes : whether that request, in a call that nobody disturbs, writes the object or a part of it.
     """
 
     size: str
-    in_parts: bool
-    new_bucket: bool
-    shorter: bool
-    number: int
-    after: bool
+    in_parts: bool = False
+    new_bucket: bool = False
+    shorter: bool = False
+    number: int = -2
+    after: bool = False
     writes: bool = False
 
 
 class Field:
-    """Races on one store, through one proxy.
-
-    Attributes
-    ----------
-    outcomes : how often each has come.
-    bad : what the moment was of each that is not good, with the error if there was one.
-    """
+    """Races on one store, through one proxy."""
 
     def __init__(self, store: Store, proxy: Proxy, folder: Path) -> None:
-        self.store, self.proxy = store, proxy
-        self.outcomes: Counter[str] = Counter()
-        self.bad: list[tuple[str, Moment, str]] = []
+        self.store, self.proxy, self._folder = store, proxy, folder
         self._bucket = store.create_bucket()
         self._names = itertools.count()
-        self._versions = {}
-        for size in ROWS:
-            old, same = parquet(size, 1), parquet(size, 2)
-            assert len(old) == len(same)
-            shorter = parquet(size, 3, PAYLOAD - 8)
-            self._versions[size, False] = Versions.make(old, same, folder)
-            self._versions[size, True] = Versions.make(old, shorter, folder)
+        self._versions: dict[tuple[str, bool], Versions] = {}
 
     def versions(self, size: str, shorter: bool = False) -> Versions:
-        """Return what may stand there."""
+        """What may be there; embedding into both on disk gives the same bytes as in a store."""
+        if (size, shorter) not in self._versions:
+            both = parquet(size, 1), parquet(size, 3, PAYLOAD - 8) if shorter else parquet(size, 2)
+            path, made = self._folder / "embedded.parquet", []
+            for data in both:
+                path.write_bytes(data)
+                parquet_bloom.embed(path, ["id"])
+                made.append(path.read_bytes())
+            self._versions[size, shorter] = Versions(*both, *made)
         return self._versions[size, shorter]
 
     def moments(self) -> list[Moment]:
@@ -133,33 +93,22 @@ class Field:
         every = []
         for (size, in_parts), new_bucket in itertools.product(OBJECTS, (False, True)):
             if not new_bucket:
-                self.requests(size, in_parts, new_bucket)  # from here on the bucket is known
-            requests = self.requests(size, in_parts, new_bucket)
+                self.play(Moment(size, in_parts))  # from here on the bucket is known
+            calm = Moment(size, in_parts, new_bucket)
+            self.play(calm)
             every += [
-                Moment(size, in_parts, new_bucket, shorter, number, after, operation in WRITES)
-                for shorter in (False, True)
-                for number, operation in enumerate(requests)
-                for after in (False, True)
+                calm._replace(shorter=shorter, number=number, after=after, writes=operation in WRITES)
+                for number, operation in enumerate(self.operations())
+                for shorter, after in itertools.product((False, True), repeat=2)
             ]
         return every
 
-    def requests(self, size: str, in_parts: bool, new_bucket: bool) -> list[str]:
-        """List the operations on objects of a call without a race, which has to end well too."""
-        self.race(Moment(size, in_parts, new_bucket, False, -2, False))
+    def operations(self) -> list[str]:
+        """List the operations on objects of the last call."""
         return [request.operation for request in self.proxy.log if request.key]
 
-    def race(self, moment: Moment, embed: Callable[[str, dict[str, str]], Any] | None = None) -> bool:
-        """Play one and count its outcome; whether the other writer came."""
-        outcome, came, error = self.play(moment, embed or _embed)
-        self.outcomes[outcome] += 1
-        if outcome not in GOOD:
-            self.bad.append((outcome, moment, f"{type(error).__name__}: {error}" if error else ""))
-        return came
-
-    def play(
-        self, moment: Moment, embed: Callable[[str, dict[str, str]], Any]
-    ) -> tuple[str, bool, ParquetBloomError | None]:
-        """Play one; returns its outcome, whether the other writer came, and the error."""
+    def play(self, moment: Moment, embed: Callable[[str, dict[str, str]], Any] | None = None) -> tuple[bool, bool]:
+        """Play a race, in which nothing may get lost; returns whether the call wrote, and whether the other came."""
         store, proxy = self.store, self.proxy
         versions = self.versions(moment.size, moment.shorter)
         bucket = store.create_bucket() if moment.new_bucket else self._bucket
@@ -175,54 +124,42 @@ class Field:
         proxy.at(moment.number, replace, after=moment.after)
         error = None
         try:
-            embed(store.url(bucket, key), store.options(proxy.endpoint))
+            (embed or _embed)(store.url(bucket, key), store.options(proxy.endpoint))
         except ParquetBloomError as caught:
             error = caught
         proxy.settle()
-        proxy.check()
         written = any(
             request.key == key and request.operation in WRITES and 200 <= request.status < 300 for request in proxy.log
         )
-        outcome = judge(versions, store.get(bucket, key), seen[0] if seen else None, bool(seen), written, error)
+        final = store.get(bucket, key)
         store.client.delete_object(Bucket=bucket, Key=key)
-        return outcome, bool(seen), error
+        judge(versions, final, seen, written, error)
+        return error is None, bool(seen)
 
 
 def judge(
-    versions: Versions,
-    final: bytes | None,
-    replaced: bytes | None,
-    came: bool,
-    written: bool,
-    error: ParquetBloomError | None,
-) -> str:
-    """Say how a race ended.
+    versions: Versions, final: bytes | None, seen: list[bytes | None], written: bool, error: ParquetBloomError | None
+) -> None:
+    """Assert that a race ended well.
 
     Parameters
     ----------
     final : the object after the call.
-    replaced : what the other writer replaced, if it came.
+    seen : what the other writer replaced, if it came.
     written : whether the call made a request that writes the object or a part of it, with success.
     """
-    if final not in (versions.old, versions.theirs, versions.ours, versions.ours_of_theirs):
-        return MIXED
-    if came and replaced not in (versions.old, versions.ours):
-        return MIXED
-    if not came:
-        if final == versions.ours:
-            return FALSE_FAILURE if error else OURS
-        if error is None:
-            return FALSE_SUCCESS
-        if isinstance(error, ConcurrentChangeError):
-            return FALSE_ALARM
-        return WRITTEN_FIRST if written else REFUSED
+    assert final in versions, "MIXED: no version that anybody wrote"
+    if not seen:
+        assert (final == versions.ours) == (error is None), f"FALSE: {error}"
+        assert error is None or not written, "refused by the store, after something was written"
+        assert not isinstance(error, ConcurrentChangeError), "said that another writer came, and none did"
+        return
+    assert seen[0] in (versions.old, versions.ours), "MIXED: no version that anybody wrote"
+    assert final in (versions.theirs, versions.ours_of_theirs), "LOST: the other writer's object is gone"
     if final == versions.ours_of_theirs:
-        return FALSE_FAILURE if error else OURS_OF_THEIRS
-    if final != versions.theirs:
-        return LOST
-    if error is None:
-        return THEIRS_LATER if replaced == versions.ours else FALSE_SUCCESS
-    return REFUSED_LATE if written or isinstance(error, ConcurrentChangeError) else REFUSED
+        assert error is None, f"FALSE: {error}"
+    elif error is None:  # they came after ours
+        assert seen[0] == versions.ours, "FALSE: said to be done, and nothing was written"
 
 
 def run(field: Field, races: int, *, at_writes: bool = False) -> None:
@@ -234,10 +171,14 @@ def run(field: Field, races: int, *, at_writes: bool = False) -> None:
     if at_writes:
         every = [moment for moment in every if moment.writes and not moment.new_bucket] or every
     chosen = min(races, len(every))
-    order: Iterator[Moment] = itertools.cycle(every[index * len(every) // chosen] for index in range(chosen))
+    order = itertools.cycle(every[index * len(every) // chosen] for index in range(chosen))
     played = 0
     for moment in itertools.islice(order, 3 * races):
-        played += field.race(moment)
+        try:
+            played += field.play(moment)[1]
+        except AssertionError as error:
+            error.add_note(f"{field.store.version()}: {moment}")
+            raise
         if played == races:
             return
     raise AssertionError(f"only {played} races of {races} could be played")

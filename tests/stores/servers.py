@@ -576,6 +576,16 @@ class PlainMoto(Moto):
             server.stop()
 
 
+DEFAULT = ("radosgw", "moto", "moto-lax")
+
+
+def cases(*names: str) -> list[Any]:
+    """The stores of a test; CI runs two, and the second in a lax variant, the long tier all."""
+    import pytest
+
+    return [name if name in DEFAULT else pytest.param(name, marks=pytest.mark.long) for name in names]
+
+
 STORES: dict[str, type[Any]] = {kind.name: kind for kind in (Radosgw, Swift, S3rver, Azurite, Moto, LaxMoto, PlainMoto)}
 
 

@@ -8,12 +8,12 @@ from typing import Any
 
 import pytest
 from races import parquet
-from servers import Store
+from servers import Store, cases
 
 import parquet_bloom
 from parquet_bloom.errors import ParquetBloomError
 
-STORES = ["radosgw", "swift", "s3rver", "moto", "moto-lax"]
+STORES = cases("radosgw", "swift", "s3rver", "moto", "moto-lax")
 
 
 def attributes(store: Store, target: dict[str, str]) -> dict[str, Any]:

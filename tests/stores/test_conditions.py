@@ -9,7 +9,7 @@ import re
 
 import pytest
 import servers
-from conditions import HEEDED, IGNORED, KEPT, NOT_OFFERED, markdown, measure, verdict
+from conditions import HEEDED, IGNORED, KEPT, NOT_OFFERED, measure
 
 MEASURED = {
     "radosgw": {
@@ -86,12 +86,12 @@ AZURE = {
 }
 
 
-@pytest.mark.parametrize("store", MEASURED, indirect=True)
+@pytest.mark.parametrize("store", servers.cases(*MEASURED), indirect=True)
 def test_s3(store: servers.Store) -> None:
     assert measure(store) == S3 | MEASURED[store.name], store.version()
 
 
-@pytest.mark.parametrize("store", ["azurite"], indirect=True)
+@pytest.mark.parametrize("store", servers.cases("azurite"), indirect=True)
 def test_azure(store: servers.Store) -> None:
     assert measure(store) == AZURE, store.version()
 
@@ -105,24 +105,3 @@ def test_the_documented_table_is_the_measured_one() -> None:
     tables["azurite"] = AZURE
     for row in S3:
         assert rows[row] == [table.get(row, NOT_OFFERED) for table in tables.values()], row
-
-
-@pytest.mark.parametrize(
-    ("holds", "fails", "message"),
-    [
-        (200, 412, HEEDED),
-        (200, 200, IGNORED),
-        (501, 501, "always 501"),
-        (200, 409, "heeded (409)"),
-        (412, 501, "always refused (412 where it holds, 501 where not)"),
-        (412, 200, "ignored where it fails, 412 where it holds"),
-    ],
-)
-def test_verdicts(holds: int, fails: int, message: str) -> None:
-    assert verdict(holds, fails) == message
-
-
-def test_markdown() -> None:
-    tables = {"one": {"a": "yes"}, "two": {"a": "no", "b": "yes"}}
-    expected = "|  | one | two |\n| --- | --- | --- |\n| a | yes | no |\n| b | – | yes |"
-    assert markdown(tables) == expected

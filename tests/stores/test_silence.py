@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
-from proxy import Unanswered, proxied
-from races import Field
-from servers import Store
+from proxy import Unanswered
+from races import Field, Moment
 
 import parquet_bloom
 from parquet_bloom.errors import ParquetBloomError
@@ -17,12 +14,6 @@ from parquet_bloom.errors import ParquetBloomError
 RETRY_TIMEOUT = 2.0
 BUSY = 20.0  # seconds that a busy machine may add; without the limits a call would take 30 s and more
 LIMITS = {"timeout": "1s", "connect_timeout": "1s", "max_retries": "2", "retry_timeout": f"{RETRY_TIMEOUT}s"}
-
-
-@pytest.fixture
-def field(store: Store, tmp_path: Path) -> Iterator[Field]:
-    with proxied(store.endpoint) as proxy:
-        yield Field(store, proxy, tmp_path)
 
 
 def silent_from(field: Field, size: str, number: int, after: bool) -> float:
@@ -44,25 +35,16 @@ def silent_from(field: Field, size: str, number: int, after: bool) -> float:
         parquet_bloom.embed(store.url(bucket, "a.parquet"), ["id"], storage_options=options)
     seconds = time.monotonic() - begun[0]
     proxy.settle()
-    proxy.check()
     assert store.get(bucket, "a.parquet") in (versions.old, versions.ours)
     return seconds
-
-
-@pytest.mark.timeout(300)
-@pytest.mark.parametrize("after", [False, True])
-@pytest.mark.parametrize("store", ["moto"], indirect=True)
-def test_at_the_last_step(field: Field, after: bool) -> None:
-    requests = field.requests("large", False, new_bucket=True)
-    last = requests.index("CompleteMultipartUpload")
-    assert silent_from(field, "large", last, after) < RETRY_TIMEOUT + 1 + BUSY
 
 
 @pytest.mark.long
 @pytest.mark.parametrize("size", ["small", "large"])
 @pytest.mark.parametrize("store", ["radosgw", "swift", "moto"], indirect=True)
 def test_at_every_step(field: Field, size: str) -> None:
-    requests = field.requests(size, False, new_bucket=True)
+    field.play(Moment(size, new_bucket=True))
+    requests = field.operations()
     late = []
     for number, operation in enumerate(requests):
         for after in (False, True):

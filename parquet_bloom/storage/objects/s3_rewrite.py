@@ -210,17 +210,33 @@ class WriteCheck(NamedTuple):
         )
 
 
-MIN_PART = 5 << 20
-"""Smallest size of the parts of a multipart upload, except the last."""
-COPIED_PART = 64 << 20
-"""Copied parts have this many to twice as many bytes, and are copied concurrently; S3 allows 5 GiB."""
-UPLOADED_PART = 16 << 20
-"""Size of uploaded parts: small enough for the time limit of a request on a slow network."""
 _UNKNOWN_END = "cannot tell whether it was written (the object there is complete)"
-_MAX_COPIED_PARTS = 9000  # S3 allows 10,000; the rest is for uploaded parts
 
 
-def rewrite_in_place(source: ObjectSource) -> S3Rewrite:
+class PartSizes(NamedTuple):
+    """Sizes of the parts of a multipart upload, in bytes; the defaults are for S3.
+
+    Attributes
+    ----------
+    smallest : what every part has but the last.
+    copied : copied parts have this many to twice as many bytes, and are copied concurrently; S3 allows 5 GiB.
+    uploaded : small enough for the time limit of a request on a slow network.
+    most_copied : number of copied parts; S3 allows 10,000, the rest is for uploaded ones.
+    """
+
+    smallest: int = 5 << 20
+    copied: int = 64 << 20
+    uploaded: int = 16 << 20
+    most_copied: int = 9000
+
+    def plan(self, length: int) -> list[tuple[int, int]]:
+        """Return the ranges of the copied parts."""
+        count = min(self.most_copied, max(1, length // self.copied))
+        ends = [length * number // count for number in range(count + 1)]
+        return list(pairwise(ends))
+
+
+def rewrite_in_place(source: ObjectSource, sizes: PartSizes = PartSizes()) -> S3Rewrite:  # noqa: B008 - it is frozen
     """Return the rewrite of an opened object; raise StorageError if it is not on S3, or boto3 is missing."""
     if source.location.kind != "S3":
         text = "objects are replaced in place on S3 only; give an output elsewhere"
@@ -228,10 +244,14 @@ def rewrite_in_place(source: ObjectSource) -> S3Rewrite:
     if _pin(source) is None:
         text = "the store reports no etag, so a concurrent change would not be noticed; give an output elsewhere"
         raise StorageError(text, path=source.name)
-    return S3Rewrite(source, source.location)
+    return S3Rewrite(source, source.location, sizes)
 
 
-def rewrite_elsewhere(source: Source, target: ObjectLocation) -> S3Rewrite | None:
+def rewrite_elsewhere(
+    source: Source,
+    target: ObjectLocation,
+    sizes: PartSizes = PartSizes(),  # noqa: B008
+) -> S3Rewrite | None:
     """Return the rewrite to another object of the same bucket; None if the store cannot copy, then it is uploaded."""
     if not isinstance(source, ObjectSource) or target.store is not source.store:
         return None
@@ -240,7 +260,7 @@ def rewrite_elsewhere(source: Source, target: ObjectLocation) -> S3Rewrite | Non
     if target.kind != "S3" or _pin(source) is None:
         return None
     try:
-        return S3Rewrite(source, target)
+        return S3Rewrite(source, target, sizes)
     except StorageError:  # boto3 is missing, or does not support the settings
         return None
 
@@ -259,8 +279,8 @@ class S3Rewrite(Rewrite):
     bucket (see `conditions`); other stores are refused. Right before the last step the object is checked again, and
     afterwards the new one is read back in part and compared with what was written (see `verify`).
 
-    A front of less than `MIN_PART` bytes is downloaded, and the object is written by one PUT, in place a conditional
-    one.
+    A front of less than `PartSizes.smallest` bytes is downloaded, and the object is written by one PUT, in place a
+    conditional one.
 
     In place, the new object keeps the user metadata of the old one and gets one more key (`attributes.RUN`, which shows
     who wrote it if a response is lost). It keeps content type and similar headers, storage class, server-side
@@ -278,8 +298,9 @@ class S3Rewrite(Rewrite):
     them.
     """
 
-    def __init__(self, source: ObjectSource, target: ObjectLocation) -> None:
+    def __init__(self, source: ObjectSource, target: ObjectLocation, sizes: PartSizes) -> None:
         super().__init__(source, target.name)
+        self._sizes = sizes
         store = source.store
         bucket = store.config["bucket"]
         limits = RequestLimits.from_store(store)
@@ -333,7 +354,7 @@ class S3Rewrite(Rewrite):
         if not 0 <= length <= source.size:
             raise TruncatedFileError(f"cannot copy {length} bytes: the file has {source.size}", path=source.name)
         old = StoredObject(self._client, self._requests, self._old)
-        if length < MIN_PART:
+        if length < self._sizes.smallest:
             self._prove(prove_put)
             self._tail += old.read(0, length, self._etag, self._read_from)
             return
@@ -343,7 +364,7 @@ class S3Rewrite(Rewrite):
         reads = [partial(old.read, *sample, self._etag, self._read_from) for sample in samples]
         spelling = quoted if self._proven is None else self._proven.copy
         try:
-            answers = self._upload.copy(self._old, spelling(self._etag), _plan_parts(length), reads)
+            answers = self._upload.copy(self._old, spelling(self._etag), self._sizes.plan(length), reads)
         except ParquetBloomError as error:
             if self._in_place or not _cannot_copy(error):
                 raise
@@ -354,14 +375,16 @@ class S3Rewrite(Rewrite):
         self._copied = length
 
     def _upload_front(self, old: StoredObject, length: int) -> None:
-        for offset in range(0, length, UPLOADED_PART):
-            self._write(memoryview(old.read(offset, min(UPLOADED_PART, length - offset), self._etag, self._read_from)))
+        size = self._sizes.uploaded
+        for offset in range(0, length, size):
+            self._write(memoryview(old.read(offset, min(size, length - offset), self._etag, self._read_from)))
 
     def _write(self, data: memoryview) -> None:
         self._tail += data
-        while self._upload.upload_id is not None and len(self._tail) >= UPLOADED_PART + MIN_PART:
-            self._upload.send(bytes(self._tail[:UPLOADED_PART]))
-            del self._tail[:UPLOADED_PART]
+        size = self._sizes.uploaded
+        while self._upload.upload_id is not None and len(self._tail) >= size + self._sizes.smallest:
+            self._upload.send(bytes(self._tail[:size]))
+            del self._tail[:size]
 
     def _commit(self) -> None:
         tail = bytes(self._tail)
@@ -436,13 +459,6 @@ class S3Rewrite(Rewrite):
 
     def _removed_error(self) -> ParquetBloomError:
         return ConcurrentChangeError("it was removed meanwhile", path=self._read_from)
-
-
-def _plan_parts(length: int) -> list[tuple[int, int]]:
-    """Return the ranges of the copied parts."""
-    count = min(_MAX_COPIED_PARTS, max(1, length // COPIED_PART))
-    ends = [length * number // count for number in range(count + 1)]
-    return list(pairwise(ends))
 
 
 def _cannot_copy(error: ParquetBloomError) -> bool:

@@ -26,7 +26,6 @@ else:
 
 T = TypeVar("T")
 
-_IDLE_SECONDS = 5.0  # after which a thread without requests ends
 _GIVE_UP = 1.0  # seconds that the end of the program waits for requests
 
 
@@ -70,10 +69,11 @@ class RequestThreads:
     Parameters
     ----------
     most : requests that are under way at a time.
+    idle_seconds : after which a thread without requests ends.
     """
 
-    def __init__(self, most: int) -> None:
-        self._most = most
+    def __init__(self, most: int, idle_seconds: float = 5.0) -> None:
+        self._most, self._idle_seconds = most, idle_seconds
         self._tasks: deque[tuple[Future[Any], Callable[[], Any]]] = deque()
         self._threads = self._idle = 0
         self._changed = threading.Condition()
@@ -94,7 +94,7 @@ class RequestThreads:
         while True:
             with self._changed:
                 self._idle += 1
-                has_task = self._changed.wait_for(lambda: self._tasks, _IDLE_SECONDS)
+                has_task = self._changed.wait_for(lambda: self._tasks, self._idle_seconds)
                 self._idle -= 1
                 if not has_task:
                     self._threads -= 1

@@ -14,7 +14,6 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.parquet as pq
 
 from support.oracle.ranked import Ranked, key
 from support.writers.iceberg_tables import PATH_ID, Entry, HandTable
@@ -327,22 +326,6 @@ def _equal(one: Any, two: Any) -> bool:
             return math.isnan(one) and math.isnan(two)
         return one == two and math.copysign(1, one) == math.copysign(1, two)
     return one is None and two is None if one is None or two is None else one == two
-
-
-def read_columns(path: str, start: int, stop: int, names: Sequence[str], schema: pa.Schema) -> pa.Table:
-    """Read columns of a data file by their field ids, as the table's new schema has them."""
-    file = pq.read_table(path)
-    by_id = {(each.metadata or {}).get(b"PARQUET:field_id"): each.name for each in file.schema}
-    arrays = {}
-    for name in names:
-        field_id = next((n for n, given in STRUCT.items() if given == name), None)
-        field_id = field_id or next(each.field_id for each in COLUMNS if each.new and each.new[0] == name)
-        there = by_id.get(str(field_id).encode())
-        kind = schema.field(name).type
-        arrays[name] = (
-            pa.nulls(stop - start, kind) if there is None else file[there].slice(start, stop - start).cast(kind)
-        )
-    return pa.table(arrays)
 
 
 def draw_rows(rng: random.Random, files: int, most: int) -> list[pa.Table]:

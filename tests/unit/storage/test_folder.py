@@ -5,7 +5,6 @@ from __future__ import annotations
 import errno
 import fcntl
 import os
-import pickle
 import subprocess
 import sys
 import threading
@@ -14,21 +13,19 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pyarrow.fs as fs
 import pytest
 from obstore.store import LocalStore, MemoryStore
 
-from parquet_bloom.errors import ConcurrentChangeError, IndexInUseError, ParquetBloomError, StorageError
+from parquet_bloom.errors import ConcurrentChangeError, IndexInUseError, StorageError
 from parquet_bloom.storage import index_folder as folder_lock
 from parquet_bloom.storage.index_folder import Folder
-from parquet_bloom.storage.local import local_rewrite, system_calls
-from parquet_bloom.storage.objects import object_rewrite
 from parquet_bloom.storage.objects.location import ObjectStores
 
 ROOT = Path(__file__).parents[3]
 MIB = 1 << 20
 TEMPORARY = ".x.0123456789abcdef.parquet_bloom.tmp"
-as_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root can do this")
 
 
 @pytest.fixture(params=["local", "s3", "memory", "local store", "store's root"])
@@ -110,16 +107,12 @@ def test_names_that_are_none(folder: Folder, name: Any) -> None:
         lambda: folder.delete(["a", name]),
         lambda: folder.lock(name),
     ]
-    write_anything(folder)
+    folder.make()
+    write(folder, "a", b"x")
     for call in calls:
         with pytest.raises(StorageError):
             call()
     assert set(folder.names()) == {"a"}
-
-
-def write_anything(folder: Folder) -> None:
-    folder.make()
-    write(folder, "a", b"x")
 
 
 def test_only_files_directly_in_it(tmp_path: Path) -> None:
@@ -151,15 +144,15 @@ def test_only_objects_directly_in_it(s3: Any) -> None:
 
 
 def test_many_objects_take_a_request_a_thousand(s3: Any) -> None:
-    expected = {f"{number:05}" for number in range(2001)}
+    expected = {f"{number:05}" for number in range(1001)}
     for name in expected:
         s3.put(f"t/{name}", b"x")
     folder = Folder(s3.url("t"), options(s3))
     assert set(folder.names()) == expected
-    assert s3.operations() == ["ListObjects"] * 3
+    assert s3.operations() == ["ListObjects"] * 2
     s3.clear_log()
     folder.delete(expected)
-    assert s3.operations() == ["DeleteObjects"] * 3
+    assert s3.operations() == ["DeleteObjects"] * 2
     assert folder.names() == {}
 
 
@@ -209,22 +202,6 @@ def test_a_folder_that_is_a_file(tmp_path: Path) -> None:
     assert (tmp_path / "f").read_bytes() == b"x"
 
 
-def test_made_folders_last(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    flushed: list[int] = []
-    real = os.fsync
-
-    def noted(file: int) -> None:
-        flushed.append(os.fstat(file).st_ino)
-        real(file)
-
-    monkeypatch.setattr(os, "fsync", noted)
-    Folder(tmp_path / "x" / "y").make()
-    assert set(flushed) == {tmp_path.stat().st_ino, (tmp_path / "x").stat().st_ino}
-    flushed.clear()
-    write(Folder(tmp_path / "x"), "a", b"x", new=True)
-    assert flushed == [(tmp_path / "x" / "a").stat().st_ino, (tmp_path / "x").stat().st_ino]
-
-
 def test_a_read_only_folder(tmp_path: Path) -> None:
     folder = Folder(tmp_path / "t")
     folder.make()
@@ -240,22 +217,6 @@ def test_a_read_only_folder(tmp_path: Path) -> None:
         assert os.listdir(tmp_path / "t") == ["a"]
     finally:
         (tmp_path / "t").chmod(0o755)
-
-
-def test_a_read_only_file_system(disk: Path) -> None:
-    folder = Folder(disk)
-    write(folder, "a", b"x")
-    subprocess.run(["mount", "-o", "remount,ro", disk], check=True)
-    calls: list[Callable[[], object]] = [
-        lambda: folder.lock().__enter__(),
-        lambda: folder.create("b").__enter__(),
-        lambda: folder.delete(["a"]),
-        Folder(disk / "sub").make,
-    ]
-    for call in calls:
-        with pytest.raises(StorageError):
-            call()
-    assert read(folder, "a") == b"x"
 
 
 def test_a_full_disk(disk: Path) -> None:
@@ -392,47 +353,6 @@ def test_other_objects_with_the_name(tmp_path: Path, there: str) -> None:
     assert not (tmp_path / "gone").exists()
 
 
-@pytest.mark.parametrize("way", ["renameat2", "link", "unknown flag"])
-def test_a_name_that_is_taken_meanwhile(tmp_path: Path, way: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    if way == "link":
-        monkeypatch.setattr(system_calls, "_renameat2", lambda: None)
-    elif way == "unknown flag":
-        monkeypatch.setattr(system_calls, "_NOREPLACE", 1 << 30)
-    folder = Folder(tmp_path)
-    with folder.create("a", new=True) as file:
-        file.write(b"mine")
-        (tmp_path / "a").write_bytes(b"theirs")
-        with pytest.raises(ConcurrentChangeError, match="there is one already"):
-            file.commit()
-    assert read(folder, "a") == b"theirs"
-    write(folder, "b", b"mine", new=True)
-    assert read(folder, "b") == b"mine"
-    assert sorted(os.listdir(tmp_path)) == ["a", "b"]
-
-
-def test_a_link_that_was_made_twice(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """As over NFS, when an answer gets lost: the name is taken, by the file that should have it."""
-
-    def twice(old: str, new: str) -> None:
-        os.link(old, new)
-        os.link(old, new)
-
-    monkeypatch.setattr(system_calls, "rename_new", twice)
-    write(Folder(tmp_path), "a", b"mine", new=True)
-    assert (tmp_path / "a").read_bytes() == b"mine"
-    assert os.listdir(tmp_path) == ["a"]
-
-
-def test_a_folder_that_cannot_be_flushed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def fail(folder: str) -> None:
-        raise OSError(errno.EIO, "no")
-
-    monkeypatch.setattr(local_rewrite, "flush", fail)
-    with pytest.raises(StorageError, match="it was written, but its folder cannot be flushed"):
-        write(Folder(tmp_path), "a", b"mine", new=True)
-    assert os.listdir(tmp_path) == ["a"]
-
-
 # New objects, when answers get lost
 
 
@@ -456,14 +376,6 @@ def test_a_lost_answer(s3: Any, times: int) -> None:
         write(folder, "a", b"mine", new=True)
 
 
-def test_every_answer_is_lost(s3: Any) -> None:
-    folder = Folder(s3.url("t"), options(s3))
-    s3.lose_answer("PutObject", 99, skip=0)
-    s3.fail("PutObject", 99, skip=1)
-    write(folder, "a", b"mine", new=True)
-    assert read(folder, "a") == b"mine"
-
-
 def test_a_lost_request_and_another_writer(s3: Any) -> None:
     folder = Folder(s3.url("t"), options(s3))
     s3.lose_request("PutObject")
@@ -485,9 +397,8 @@ def test_nothing_can_be_asked(s3: Any) -> None:
 
 
 @pytest.mark.parametrize("times", [1, 99])
-def test_conflicts_that_no_writer_wins(s3: Any, times: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_conflicts_that_no_writer_wins(s3: Any, times: int) -> None:
     """S3 may refuse several writers at the same moment, all of them."""
-    monkeypatch.setattr(object_rewrite, "_PAUSE", 0.001)
     folder = Folder(s3.url("t"), options(s3))
     s3.fail("PutObject", times, status=409, code="ConditionalRequestConflict")
     if times == 1:
@@ -499,6 +410,15 @@ def test_conflicts_that_no_writer_wins(s3: Any, times: int, monkeypatch: pytest.
     assert s3.get("t/a") is None
 
 
+def test_a_new_object_that_is_too_large(s3: Any) -> None:
+    folder = Folder(s3.url("t"), options(s3))
+    with folder.create("b", new=True) as file:
+        file.write(b"x")
+        with pytest.raises(StorageError, match="at most 1073741824 bytes"):
+            file.write(np.zeros(1 << 30, np.uint8))  # pages that nobody touches take no memory
+    assert folder.names() == {}
+
+
 def test_a_store_that_refuses(s3: Any) -> None:
     folder = Folder(s3.url("t"), options(s3))
     s3.fail("PutObject", 99, status=403, code="AccessDenied")
@@ -506,22 +426,8 @@ def test_a_store_that_refuses(s3: Any) -> None:
         write(folder, "a", b"mine", new=True)
     assert s3.operations() == ["PutObject"]
     without = ObjectStores(s3.storage_options | {"conditional_put": "disabled"})
-    with pytest.raises(StorageError, match="conditional put is disabled") as caught:
+    with pytest.raises(StorageError, match="conditional put is disabled"):
         write(Folder(s3.url("t"), without), "a", b"mine", new=True)
-    assert "\n" not in str(caught.value)
-    assert s3.get("t/a") is None
-
-
-def test_a_new_object_that_is_too_large(s3: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(object_rewrite, "NEW_BYTES", 1000)
-    folder = Folder(s3.url("t"), options(s3))
-    write(folder, "a", bytes(1000), new=True)
-    with folder.create("b", new=True) as file:
-        file.write(bytes(999))
-        with pytest.raises(StorageError, match="at most 1000 bytes"):
-            file.write(b"xy")
-    write(folder, "c", bytes(1001))
-    assert set(folder.names()) == {"a", "c"}
 
 
 def test_deleting_is_refused(s3: Any) -> None:
@@ -594,33 +500,6 @@ def test_the_lock_of_another_thread(tmp_path: Path) -> None:
     with folder.lock():
         pass
     assert (tmp_path / "writer.lock").read_bytes() == b""
-
-
-def test_many_processes_that_want_the_lock(tmp_path: Path) -> None:
-    """Never two at once, and somebody always gets it."""
-    inside, most, gotten = 0, 0, 0
-    guard = threading.Lock()
-
-    def run() -> None:
-        nonlocal inside, most, gotten
-        folder = Folder(tmp_path)
-        mine = 0
-        while mine < 20:
-            with suppress(IndexInUseError), folder.lock():
-                with guard:
-                    inside += 1
-                    most = max(most, inside)
-                mine += 1
-                with guard:
-                    inside -= 1
-                    gotten += 1
-
-    threads = [threading.Thread(target=run) for _ in range(4)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join(60)
-    assert (most, gotten) == (1, 80)
 
 
 def test_a_lock_that_was_deleted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -704,14 +583,3 @@ def test_leftovers_of_a_killed_writer(tmp_path: Path) -> None:
     assert name.startswith(".a.")
     assert os.listdir(tmp_path) == ["writer.lock"]
     write(folder, "a", b"x", new=True)
-
-
-def test_a_folder_reaches_other_processes(tmp_path: Path) -> None:
-    again = pickle.loads(pickle.dumps(Folder(tmp_path)))
-    assert again.path_of("a") == str(tmp_path / "a")
-
-
-def test_errors_are_ours(tmp_path: Path) -> None:
-    assert issubclass(IndexInUseError, ParquetBloomError)
-    with pytest.raises(ParquetBloomError):
-        Folder(tmp_path, object())

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import time
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
@@ -14,6 +15,7 @@ import pytest
 import parquet_bloom
 from parquet_bloom import LakeIndex
 from parquet_bloom.errors import StorageError
+from parquet_bloom.file.metadata_cache import SETTLED_NS
 from parquet_bloom.storage.paths import resolve_given_path, resolve_local_path
 
 NAMES = ["plain", "a b", "ü", "100%", "x#y", "a%20b", "q?r", "50%25"]
@@ -34,12 +36,20 @@ def spellings(path: Path) -> dict[str, str]:
     }
 
 
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Files that are old enough for an index to rely on their times."""
+    folder = tmp_path_factory.mktemp("paths") / "la ke ü#%"
+    for number, name in enumerate(NAMES):
+        (folder / f"{number}").mkdir(parents=True)
+        pq.write_table(pa.table({"id": [1, 2]}), folder / f"{number}" / f"{name}.parquet")
+    time.sleep(SETTLED_NS / 1e9 + 0.1)
+    return folder
+
+
 @pytest.fixture(params=NAMES)
-def file(request: Any, tmp_path: Path) -> Path:
-    path = tmp_path / "la ke ü#%" / f"{request.param}.parquet"
-    path.parent.mkdir()
-    pq.write_table(pa.table({"id": [1, 2]}), path)
-    return path
+def file(request: Any, folder: Path) -> Path:
+    return folder / f"{NAMES.index(request.param)}" / f"{request.param}.parquet"
 
 
 def test_every_spelling_is_found(file: Path) -> None:
@@ -51,8 +61,7 @@ def test_every_spelling_is_found(file: Path) -> None:
         assert list(parquet_bloom.prune(text, "id = 1").selected) == [str(file)], way
 
 
-def test_an_index_takes_every_spelling(file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("parquet_bloom.file.identity.SETTLED_NS", 0)
+def test_an_index_takes_every_spelling(file: Path, tmp_path: Path) -> None:
     with LakeIndex.create(tmp_path / "index", "id") as index:
         for number, text in enumerate(spellings(file).values()):
             assert index.append(text).added == (number == 0)

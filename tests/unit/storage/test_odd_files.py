@@ -19,7 +19,7 @@ import pytest
 import parquet_bloom
 from parquet_bloom import LakeIndex
 from parquet_bloom.errors import ParquetBloomError, StorageError
-from parquet_bloom.storage import list_files
+from parquet_bloom.storage import list_files, managed_table
 
 as_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root can become another user")
 NOBODY = 65534
@@ -158,6 +158,10 @@ def test_what_another_user_may_not_read(open_folder: Path) -> None:
     (lake / "sub").chmod(0o755)
     (lake / "b.parquet").chmod(0o600)
     assert refusal(lake) == f"{lake}/b.parquet: cannot open: Permission denied"
+    (lake / "metadata").mkdir(mode=0o700)
+    with as_nobody():
+        assert "cannot be listed" in str(managed_table(lake / "a.parquet"))
+    (lake / "metadata").rmdir()
     for mode in (0o700, 0o744):
         lake.chmod(mode)
         assert refusal(lake) == f"{lake}: cannot look into the folder: Permission denied"

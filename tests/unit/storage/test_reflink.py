@@ -52,22 +52,14 @@ def free_bytes(folder: Path) -> int:
     return status.f_bavail * status.f_frsize
 
 
-@pytest.fixture(params=["clone", "copy_file_range"])
-def way(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
-    """The first way, or the second, which shares blocks as well where it can."""
-    if request.param != "clone":
-        monkeypatch.setattr(copy_front, "_clone", lambda *_: False)
-    return str(request.param)
-
-
-def test_prefixes_of_any_length(folder: Path, way: str) -> None:
-    path = folder / f"data.{way}"
+def test_prefixes_of_any_length(folder: Path) -> None:
+    path = folder / "data"
     data = np.random.default_rng(1).bytes(BYTES)
     path.write_bytes(data)
     before = free_bytes(folder)
     results = []
     for length in (0, 1, 4095, 4096, 4097, BYTES // 2 + 123, BYTES - 1, BYTES):
-        results.append(folder / f"{way}.{length}")
+        results.append(folder / str(length))
         with storage.open_source(path) as source, open(results[-1], "wb") as new:
             copy_front.copy_prefix(source, new.fileno(), length)
         assert results[-1].read_bytes() == data[:length]
@@ -77,8 +69,8 @@ def test_prefixes_of_any_length(folder: Path, way: str) -> None:
     assert path.read_bytes() == data
 
 
-def test_embedding_takes_the_room_of_the_filters(folder: Path, way: str) -> None:
-    path, output = folder / f"{way}.parquet", folder / f"{way}.filters.parquet"
+def test_embedding_takes_the_room_of_the_filters(folder: Path) -> None:
+    path, output = folder / "a.parquet", folder / "filters.parquet"
     keys = np.random.default_rng(2).integers(0, 1000, BYTES // 8)
     pq.write_table(pa.table({"k": keys, "v": keys[::-1]}), path, use_dictionary=False, compression="none")
     old, before = path.read_bytes(), free_bytes(folder)

@@ -3,10 +3,6 @@
 from __future__ import annotations
 
 import os
-import resource
-import subprocess
-import sys
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -19,62 +15,10 @@ from parquet_bloom.errors import (
     ManagedTableError,
     ParquetBloomError,
     StorageError,
-    TruncatedFileError,
 )
-from parquet_bloom.storage import Source, list_files, managed_table, open_source
+from parquet_bloom.storage import list_files, managed_table, open_source
 
 DATA = bytes(range(256)) * 40
-
-
-@pytest.fixture(params=["local", "arrow local", "subtree", "fsspec local", "fsspec memory"])
-def opened(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Source]:
-    """Open one file through every kind of file system."""
-    path = tmp_path / "a.parquet"
-    path.write_bytes(DATA)
-    filesystem: Any = None
-    name = str(path)
-    if request.param == "arrow local":
-        filesystem = fs.LocalFileSystem()
-    elif request.param == "subtree":
-        filesystem, name = fs.SubTreeFileSystem(str(tmp_path), fs.LocalFileSystem()), "a.parquet"
-    elif request.param.startswith("fsspec"):
-        filesystem = pytest.importorskip("fsspec").filesystem(request.param.split()[1])
-        filesystem.pipe_file(name, DATA)
-    with open_source(name, filesystem) as source:
-        assert (source.path is None) == (request.param in ("subtree", "fsspec memory"))
-        assert source.name == name
-        yield source
-
-
-def test_ranges(opened: Source) -> None:
-    assert opened.size == len(DATA)
-    assert opened.read_at(0, len(DATA)) == DATA
-    assert opened.read_at(300, 5) == DATA[300:305]
-    assert opened.read_at(len(DATA), 0) == b""
-    with opened.arrow_file() as file:
-        assert file.read_at(7, 9) == DATA[9:16]
-        assert file.size() == len(DATA)
-    opened.check_unchanged()
-    assert opened.read_at(1, 1) == DATA[1:2]
-    assert hash(opened.identity) == hash(opened.identity)
-
-
-@pytest.mark.parametrize(
-    ("offset", "length"), [(0, 1 << 62), (1 << 62, 1), (-1, 4), (0, -1), (len(DATA), 1), (len(DATA) - 3, 4)]
-)
-def test_a_range_outside_the_file(opened: Source, offset: int, length: int) -> None:
-    with pytest.raises(TruncatedFileError, match=r"cannot read .* the file has 10240$") as caught:
-        opened.read_at(offset, length)
-    assert caught.value.path == opened.name
-
-
-def test_a_bogus_length_allocates_nothing(tmp_path: Path) -> None:
-    path = tmp_path / "a"
-    path.write_bytes(DATA)
-    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    with open_source(path) as source, pytest.raises(TruncatedFileError):
-        source.read_at(4, 2 << 30)
-    assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 100_000  # kilobytes
 
 
 def test_identity(tmp_path: Path) -> None:
@@ -126,15 +70,6 @@ def test_the_opened_file_stays_when_another_takes_its_name(
     other.close()
 
 
-def test_a_file_cut_while_it_is_read(tmp_path: Path) -> None:
-    path = tmp_path / "a"
-    path.write_bytes(DATA)
-    with open_source(path) as source:
-        os.truncate(path, 1000)
-        with pytest.raises(TruncatedFileError, match="read 100 of"):
-            source.read_at(900, 200)
-
-
 def test_use_after_close(tmp_path: Path) -> None:
     path = tmp_path / "a"
     path.write_bytes(DATA)
@@ -183,18 +118,6 @@ def test_links_and_names(tmp_path: Path) -> None:
     with open_source(tmp_path / "link") as source:
         assert source.name == str(tmp_path / "link")
         assert source.path == str(tmp_path / "plain")
-
-
-def test_file_uris(tmp_path: Path) -> None:
-    path = tmp_path / "a b.parquet"
-    path.write_bytes(DATA)
-    for start in ("file:", "file://", "file://localhost"):
-        uri = start + str(path).replace(" ", "%20")
-        assert list_files(uri) == [str(path)]
-        with open_source(uri) as source:
-            assert source.path == str(path)
-    with pytest.raises(StorageError):
-        open_source(f"file://elsewhere{path}")
 
 
 def lay_out(root: Path, *names: str) -> Path:
@@ -295,27 +218,6 @@ def test_links_to_folders(tmp_path: Path) -> None:
         list_files(tmp_path / "lake/dangling")
 
 
-def test_no_file_and_no_folder(tmp_path: Path) -> None:
-    os.mkfifo(tmp_path / "pipe")
-    with pytest.raises(StorageError, match="neither a file nor a folder"):
-        list_files(tmp_path / "pipe")
-    assert list_files(tmp_path) == []
-
-
-def test_a_folder_that_cannot_be_listed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    lay_out(tmp_path, "p=1/a", "p=2/a")
-    genuine = os.scandir
-
-    def denied(path: str) -> Any:
-        if path.endswith("p=2"):
-            raise PermissionError(13, "Permission denied", path)
-        return genuine(path)
-
-    monkeypatch.setattr(os, "scandir", denied)
-    with pytest.raises(StorageError, match=r"p=2: cannot list the folder: Permission denied"):
-        list_files(tmp_path)
-
-
 SIGNS = {
     "_delta_log/0.json": "the Delta table",
     "metadata/v1.metadata.json": "the Iceberg table",
@@ -364,21 +266,6 @@ def test_tables_that_links_lead_to(tmp_path: Path) -> None:
     assert managed_table(tmp_path / "other/b") is None
 
 
-def test_a_table_that_cannot_be_ruled_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    lay_out(tmp_path, "t/metadata/x", "t/a")
-    genuine = os.scandir
-
-    def denied(path: str) -> Any:
-        if path.endswith("metadata"):
-            raise PermissionError(13, "Permission denied", path)
-        return genuine(path)
-
-    monkeypatch.setattr(os, "scandir", denied)
-    reason = managed_table(tmp_path / "t/a")
-    assert reason is not None
-    assert "cannot be listed" in reason
-
-
 def test_errors_of_a_remote_file_system_are_ours() -> None:
     class Broken(fs.FileSystemHandler):
         def __getattribute__(self, name: str) -> Any:
@@ -402,8 +289,3 @@ def test_errors_of_a_remote_file_system_are_ours() -> None:
     for call in (open_source, list_files, managed_table):
         with pytest.raises(ParquetBloomError, match="the network is down"):
             call("a/b", filesystem)
-
-
-def test_importing_does_not_import_fsspec() -> None:
-    code = "import sys, parquet_bloom.storage; sys.exit('fsspec' in sys.modules)"
-    subprocess.run([sys.executable, "-c", code], cwd=Path(__file__).parents[3], check=True)

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
-import shutil
 import sys
 from pathlib import Path
 from typing import Any
@@ -15,12 +13,12 @@ import pyarrow.parquet as pq
 import pytest
 from support.oracle.table_rows import ids_in, rows
 from support.table_identities import find_identities
+from support.writers.delta_log import add, beginning, commit
 
-import parquet_bloom
-from parquet_bloom.errors import ParquetBloomError, StorageError
+from parquet_bloom.errors import ParquetBloomError
 from parquet_bloom.tables.delta.delta_table import delta_files
+from parquet_bloom.tables.iceberg.iceberg_table import iceberg_files
 from parquet_bloom.tables.names_in_files import is_same_column
-from parquet_bloom.tables.table_locations import resolve_delta_path
 
 # ------------------------------------------------------------------------------------------------------------
 # Delta
@@ -72,77 +70,26 @@ def test_every_version_of_a_delta_table(tmp_path: Path, delta: Any, name: str) -
     assert {delta_files(root, version).table_id for version in range(6)} == {str(table.metadata().id)}
 
 
-def test_a_delta_table_that_was_moved(tmp_path: Path, delta: Any, monkeypatch: Any) -> None:
-    delta.write_deltalake(tmp_path / "a", rows(0), partition_by=["p"])
-    before = delta_files(tmp_path / "a")
-    shutil.move(tmp_path / "a", tmp_path / "b")
-    monkeypatch.chdir(tmp_path)
-    after = delta_files("b")
-    assert after.table_id == before.table_id
-    assert ids_in(after) == [*range(12)]
-    assert all(os.path.isabs(path) for path, _ in after.files)
-
-
-def test_an_empty_delta_table(tmp_path: Path, delta: Any) -> None:
-    delta.DeltaTable.create(tmp_path / "a", rows(0).schema)
-    assert delta_files(tmp_path / "a").files == []
-    delta.write_deltalake(tmp_path / "a", rows(0), mode="append")
-    delta.DeltaTable(tmp_path / "a").delete()
-    assert delta_files(tmp_path / "a").files == []
-    assert ids_in(delta_files(tmp_path / "a", 1)) == [*range(12)]
-
-
-def test_a_delta_table_on_s3(s3: Any, delta: Any) -> None:
-    options = s3.storage_options | {"allow_http": True}
-    texts = options | {"allow_http": "true"}
-    delta.write_deltalake(s3.url("tab le/ä"), rows(0), partition_by=["p"], storage_options=texts)
-    table_files = delta_files(s3.url("tab le/ä"), storage_options=options)
-    assert table_files.root == s3.url("tab le/ä")
-    read: list[int] = []
-    for path, size in table_files.files:
-        assert path.startswith(s3.url("tab le/ä/p="))
-        data = s3.get(path.removeprefix(s3.url("")))
-        assert len(data) == size
-        with parquet_bloom.open(path, storage_options=options) as file:
-            assert file.source.size == size
-        read += pq.read_table(pa.BufferReader(data))["id"].to_pylist()
-    assert sorted(read) == [*range(12)]
-
-
-def field(name: str, kind: Any, physical: str | None, number: int) -> dict[str, Any]:
+def field(name: str, kind: Any, physical: str, number: int) -> dict[str, Any]:
     mapped = {"delta.columnMapping.id": number, "delta.columnMapping.physicalName": physical}
-    return {"name": name, "type": kind, "nullable": True, "metadata": mapped if physical else {}}
+    return {"name": name, "type": kind, "nullable": True, "metadata": mapped}
 
 
 def by_hand(root: Path, fields: list[Any], adds: list[dict[str, Any]], mode: str = "name") -> Path:
     """A table's log as Spark writes it, for features that delta-rs does not write."""
-    features = ["columnMapping", "deletionVectors"]
-    configuration = {"delta.columnMapping.mode": mode, "delta.enableDeletionVectors": "true"}
-    schema = json.dumps({"type": "struct", "fields": fields})
-    common = {"partitionValues": {}, "size": 100, "modificationTime": 1, "dataChange": True}
-    actions = [
-        {
-            "protocol": {
-                "minReaderVersion": 3,
-                "minWriterVersion": 7,
-                "readerFeatures": features,
-                "writerFeatures": features,
-            }
-        },
-        {
-            "metaData": {
-                "id": "909ada06-e0ee-484c-9c05-dbe3bf220e34",
-                "format": {"provider": "parquet", "options": {}},
-                "schemaString": schema,
-                "partitionColumns": [],
-                "createdTime": 1,
-                "configuration": configuration,
-            }
-        },
-        *({"add": common | add} for add in adds),
-    ]
-    (root / "_delta_log").mkdir(parents=True)
-    (root / "_delta_log" / f"{0:020}.json").write_text("\n".join(map(json.dumps, actions)))
+    configuration = {"delta.columnMapping.mode": mode}
+    begin = beginning(fields, (), configuration, ["columnMapping", "deletionVectors"])
+    commit(
+        root,
+        0,
+        [
+            *begin,
+            *(
+                add(one["path"], one.get("size", 100), **{k: v for k, v in one.items() if k not in ("path", "size")})
+                for one in adds
+            ),
+        ],
+    )
     return root
 
 
@@ -173,24 +120,6 @@ def test_places_in_a_delta_log(tmp_path: Path, delta: Any) -> None:
         ("s3://bucket/k y%25.parquet", 100),
         ("/abso/lute.parquet", 100),
     }
-
-
-@pytest.mark.parametrize(
-    "path",
-    ["../a.parquet", "b/../a.parquet", "b//a.parquet", "file://host/a.parquet", "s3://b/a?v=1", "c:a.parquet", "%FF"],
-)
-def test_paths_that_are_not_understood(tmp_path: Path, delta: Any, path: str) -> None:
-    root = by_hand(tmp_path / "a", [field("id", "long", "c-1", 1)], [{"path": path}])
-    with pytest.raises(ParquetBloomError) as caught:
-        delta_files(root)
-    assert str(caught.value).startswith(f"{root}: ")
-
-
-def test_absolute_paths_of_a_store_that_nothing_names() -> None:
-    with pytest.raises(ParquetBloomError, match="location cannot be resolved"):
-        resolve_delta_path("/a/b.parquet", "s3://bucket/t")
-    assert resolve_delta_path("a/b%2B.parquet", "s3://bucket") == "s3://bucket/a/b+.parquet"
-    assert resolve_delta_path("a.parquet", "/") == "/a.parquet"
 
 
 MAPPED = [
@@ -251,42 +180,12 @@ def test_columns_that_are_mapped_by_id(tmp_path: Path, delta: Any) -> None:
     }
 
 
-def test_delta_tables_that_cannot_be_read(tmp_path: Path, delta: Any) -> None:
-    with pytest.raises(StorageError, match=r"nothing: cannot read the Delta table"):
-        delta_files(tmp_path / "nothing")
-    (tmp_path / "folder").mkdir()
-    with pytest.raises(StorageError):
-        delta_files(tmp_path / "folder")
-    assert not (tmp_path / "nothing").exists()
-    delta.write_deltalake(tmp_path / "a", rows(0))
-    with pytest.raises(StorageError, match=r"a: it has no version 1: its log has only version 0$"):
-        delta_files(tmp_path / "a", 1)
-    version: Any
-    for version in (-1, "now", True):
-        with pytest.raises(ParquetBloomError, match=r"a: version is .*, which is not a version"):
-            delta_files(tmp_path / "a", version)
-    log = tmp_path / "a" / "_delta_log" / f"{0:020}.json"
-    log.write_text(log.read_text()[:200])
-    with pytest.raises(StorageError):
-        delta_files(tmp_path / "a")
-
-
-def test_delta_tables_that_are_not_understood(tmp_path: Path, delta: Any) -> None:
-    with pytest.raises(ParquetBloomError):
-        delta_files(by_hand(tmp_path / "a", MAPPED, [], "colour"))
-    with pytest.raises(ParquetBloomError):
-        delta_files(by_hand(tmp_path / "b", [field("id", "long", None, 1)], []))
-    root = by_hand(tmp_path / "c", MAPPED, [])
-    log = root / "_delta_log" / f"{0:020}.json"
-    log.write_text(log.read_text().replace('"deletionVectors"', '"martianVectors"'))
-    with pytest.raises(ParquetBloomError):
-        delta_files(root)
-
-
-def test_deltalake_that_is_not_there(monkeypatch: Any) -> None:
-    for name in ["deltalake", *(module for module in sys.modules if module.startswith("deltalake."))]:
+@pytest.mark.parametrize("library", ["deltalake", "pyiceberg"])
+def test_a_library_that_is_missing_is_named(monkeypatch: pytest.MonkeyPatch, library: str) -> None:
+    for name in [library, *(module for module in sys.modules if module.startswith(f"{library}."))]:
         monkeypatch.setitem(sys.modules, name, None)
-    with pytest.raises(ParquetBloomError) as caught:
-        delta_files("/t")
-    needed = "read by deltalake, which is not installed: pip install 'parquet-bloom[delta]'"
-    assert str(caught.value).endswith(needed)
+    read, extra = {"deltalake": (delta_files, "delta"), "pyiceberg": (iceberg_files, "iceberg")}[library]
+    with pytest.raises(
+        ParquetBloomError, match=rf"by {library}, which is not installed: pip install 'parquet-bloom\[{extra}\]'$"
+    ):
+        read("/t")

@@ -14,7 +14,6 @@ from support.writers.iceberg_tables import POSITIONS, Entry, HandTable
 
 import parquet_bloom
 from parquet_bloom.errors import ConcurrentChangeError, ParquetBloomError
-from parquet_bloom.tables import position_files as positions_module
 from parquet_bloom.tables import write_positions
 
 SCHEMA = pa.schema(
@@ -42,15 +41,18 @@ def test_as_they_are(tmp_path: Path) -> None:
     assert pq.read_table(tmp_path / "out.parquet").equals(make_reader(rows).read_all())
 
 
-@pytest.mark.parametrize("run_rows", [5, 1 << 20])
-def test_a_position_delete_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, run_rows: int) -> None:
-    monkeypatch.setattr(positions_module, "_RUN_ROWS", run_rows)
-    monkeypatch.setattr(positions_module, "_BATCH_ROWS", 7 if run_rows == 5 else 1 << 17)
-    rows = draw_rows()
-    write_positions(make_reader(rows).read_all(), tmp_path / "out.parquet", "iceberg")
+@pytest.mark.parametrize("count", [60, 1_200_000], ids=["one run", "several runs"])
+def test_a_position_delete_file_is_sorted_by_file_and_position(tmp_path: Path, count: int) -> None:
+    rng = np.random.default_rng(3)
+    names = pa.array(["/t/b.parquet", "/t/p=a%20b/ü.parquet", "/t/a.parquet", "/t/Z.parquet"])
+    paths, positions = names.take(pa.array(rng.integers(0, 4, count))), pa.array(rng.permutation(count))
+    drawn = pa.table([positions, paths, positions.cast(pa.int32()), positions], schema=SCHEMA)
+    write_positions(drawn, tmp_path / "out.parquet", "iceberg")
     written = pq.read_table(tmp_path / "out.parquet")
-    pairs = [*zip(written["file_path"].to_pylist(), written["pos"].to_pylist(), strict=True)]
-    assert pairs == sorted((path, row) for _, path, _, row in rows)
+    expected = drawn.select(["path", "row"]).sort_by([("path", "ascending"), ("row", "ascending")])
+    assert [column.combine_chunks() for column in written.columns] == [
+        column.combine_chunks() for column in expected.columns
+    ]
     ids = [field.metadata[b"PARQUET:field_id"] for field in written.schema]
     assert ids == [b"2147483546", b"2147483545"]
     assert not any(field.nullable for field in written.schema)

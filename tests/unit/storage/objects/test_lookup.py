@@ -2,12 +2,8 @@
 
 from __future__ import annotations
 
-import json
-import subprocess
-import sys
 import threading
 from collections import Counter
-from io import BytesIO
 from typing import Any
 
 import numpy as np
@@ -20,10 +16,8 @@ import pytest
 import parquet_bloom
 from parquet_bloom import storage
 from parquet_bloom.cli import main
-from parquet_bloom.errors import ConcurrentChangeError, StorageError
-from parquet_bloom.file.bloom_file import BloomFile
+from parquet_bloom.errors import ConcurrentChangeError
 from parquet_bloom.file.metadata_cache import MetadataCache
-from parquet_bloom.scan import scan_source as listing
 from parquet_bloom.storage.objects import object_listing
 
 FILES = 12
@@ -125,15 +119,6 @@ def test_a_cached_url_may_be_another_object(
         parquet_bloom.prune(url, f"key = {PRESENT_KEY}", cache=cache, **options)
 
 
-def test_a_footer_comes_once_for_us_and_for_pyarrow(s3: Any, lake: str) -> None:
-    location = storage.resolve_filesystem(None, s3.storage_options)
-    entry = storage.list_entries(lake, location)[0]
-    s3.clear_log()
-    with storage.open_source(entry.path, location, entry) as source:
-        assert BloomFile(source).num_row_groups == pq.ParquetFile(source.arrow_file()).num_row_groups
-        assert (s3.operations(), source.requests) == (["GetObject"], 1)
-
-
 def test_files_are_looked_at_side_by_side(s3: Any, lake: str, options: dict[str, Any]) -> None:
     """No answer comes before four requests: sequential requests would wait for ever."""
     together = threading.Barrier(4, timeout=30)
@@ -143,38 +128,13 @@ def test_files_are_looked_at_side_by_side(s3: Any, lake: str, options: dict[str,
     assert not together.broken
 
 
-def test_a_new_version_of_a_known_object_is_read_anew(
+def test_a_change_between_listing_and_reading_is_an_error(
     s3: Any, lake: str, options: dict[str, Any], files: dict[str, bytes]
 ) -> None:
-    cache = MetadataCache()
-    parquet_bloom.prune(lake, f"key = {PRESENT_KEY}", cache=cache, **options)
-    s3.put("lake/part=0/00.parquet", files["lake/part=2/05.parquet"])
-    again = parquet_bloom.prune(lake, f"key = {PRESENT_KEY}", cache=cache, **options)
-    assert [path.rpartition("/")[2] for path in again.selected] == ["00.parquet", "05.parquet"]
-
-
-def test_a_change_between_listing_and_reading_is_an_error(
-    s3: Any, lake: str, options: dict[str, Any], files: dict[str, bytes], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    listed = listing.list_entries
-
-    def then_changed(*arguments: Any, **named: Any) -> Any:
-        entries = listed(*arguments, **named)
-        s3.put("lake/part=0/00.parquet", files["lake/part=2/05.parquet"])
-        return entries
-
-    monkeypatch.setattr(listing, "list_entries", then_changed)
+    new = files["lake/part=2/05.parquet"]
+    s3.before("GetObject", lambda request: s3.put("lake/part=0/00.parquet", new))  # after the listing
     with pytest.raises(ConcurrentChangeError, match=r"00\.parquet: it was changed"):
-        parquet_bloom.prune(lake, f"key = {PRESENT_KEY}", cache=None, **options)
-
-
-def test_a_cut_object_among_others(s3: Any, lake: str, options: dict[str, Any], files: dict[str, bytes]) -> None:
-    s3.put("lake/part=0/00.parquet", files["lake/part=0/00.parquet"][:-30])
-    with pytest.raises(parquet_bloom.errors.NotParquetError, match=r"00\.parquet: .*cut off"):
-        parquet_bloom.prune(lake, f"key = {PRESENT_KEY}", **options)
-    reported: list[Any] = []
-    report = parquet_bloom.prune(lake, f"key = {PRESENT_KEY}", on_error=reported.append, **options)
-    assert (len(reported), report.total_files, len(report.selected)) == (1, FILES - 1, 1)
+        parquet_bloom.prune(lake, f"key = {PRESENT_KEY}", cache=None, threads=1, **options)
 
 
 WHERE = f"key IN ({PRESENT_KEY}, {KEYS[10]}, {ABSENT}) OR text = '{KEYS[20_000]}-5'"
@@ -186,28 +146,22 @@ def expected() -> pa.Table:
     return result.append_column("part", pa.array([number % 3 for number in result["number"].to_pylist()]))
 
 
-def test_read_table(lake: str, options: dict[str, Any]) -> None:
+def test_every_way_of_reading_gives_the_same_rows(lake: str, options: dict[str, Any]) -> None:
     assert expected().num_rows == 3
-    assert parquet_bloom.read_table(lake, WHERE, **options).equals(expected())
-    assert parquet_bloom.read_table(lake + "*/*.parquet", WHERE, ["text"], **options).equals(
-        expected().select(["text"])
-    )
-
-
-def test_iter_batches(lake: str, options: dict[str, Any]) -> None:
-    assert parquet_bloom.dataset(lake, **options).scan(WHERE).to_reader().read_all().equals(expected())
-
-
-def test_datasets(lake: str, options: dict[str, Any], s3: Any) -> None:
-    import duckdb
-
-    lake_dataset = parquet_bloom.dataset(lake, **options)
-    (fragment,) = lake_dataset.get_fragments(pc.field("key") == PRESENT_KEY)
+    dataset = parquet_bloom.dataset(lake, **options)
+    for table in (
+        parquet_bloom.read_table(lake, WHERE, **options),
+        dataset.scan(WHERE).to_reader().read_all(),
+        dataset.to_table(filter=pc.field("key").isin(expected()["key"])),
+        parquet_bloom.scan_polars(lake, **options).filter(pl.col("key").is_in(expected()["key"].to_pylist())).collect(),
+    ):
+        rows = (table if isinstance(table, pa.Table) else table.to_arrow()).to_pylist()
+        assert rows == expected().to_pylist()
+    columns = parquet_bloom.read_table(lake + "*/*.parquet", WHERE, ["text"], **options)
+    assert columns.equals(expected().select(["text"]))
+    (fragment,) = dataset.get_fragments(pc.field("key") == PRESENT_KEY)
     assert len(fragment.row_groups) == 1
-    result = duckdb.sql(f"SELECT text FROM lake_dataset WHERE key = {PRESENT_KEY}").fetchall()
-    assert result == [(f"{PRESENT_KEY}-5",)]
-    assert lake_dataset.to_table(filter=pc.field("key") == PRESENT_KEY).column("number").to_pylist() == [5]
-    assert pl.scan_pyarrow_dataset(lake_dataset).filter(pl.col("key") == PRESENT_KEY).collect().height == 1
+    assert parquet_bloom.verify(lake, data=True, **options).problems == []
 
 
 def test_a_dataset_of_urls_and_local_files(lake: str, s3: Any, options: dict[str, Any], tmp_path: Any) -> None:
@@ -240,32 +194,6 @@ def test_a_dataset_of_objects_is_for_reading(s3: Any, lake: str, options: dict[s
     assert filesystem.equals(filesystem)
 
 
-def test_scan_polars(lake: str, options: dict[str, Any], s3: Any) -> None:
-    frame = parquet_bloom.scan_polars(lake, **options)
-    assert frame.select(pl.len()).collect().item() == FILES * ROWS
-    s3.clear_log()
-    assert frame.filter(pl.col("key") == PRESENT_KEY).select("number").collect().to_series().to_list() == [5]
-
-
-def test_open_and_verify(s3: Any, lake: str, options: dict[str, Any]) -> None:
-    url = s3.url("lake/part=2/05.parquet")
-    with parquet_bloom.open(url, **options) as file:
-        assert (file.path, file.num_row_groups) == (url, 4)
-        assert file.filter(3, "key").check(pa.array([PRESENT_KEY])).tolist() == [True]
-    assert parquet_bloom.verify(url, data=True, **options).problems == []
-
-
-def test_wide_tables_and_many_threads(s3: Any, options: dict[str, Any]) -> None:
-    """More requests are under way at once than any pool of connections starts with."""
-    sink = BytesIO()
-    pq.write_table(pa.table({f"c{i}": np.arange(4_000) * (i + 1) for i in range(60)}), sink, row_group_size=500)
-    for number in range(20):
-        s3.put(f"wide/{number}.parquet", sink.getvalue())
-    result = parquet_bloom.read_table(s3.url("wide/"), "c7 = 8008", **options)
-    assert result.num_rows == 20
-    assert result.column("c0").to_pylist() == [1001] * 20
-
-
 # ------------------------------------------------------------------------------------------------------------
 # The command line
 # ------------------------------------------------------------------------------------------------------------
@@ -281,34 +209,11 @@ def settings(s3: Any) -> list[str]:
     return [part for name, value in s3.storage_options.items() for part in ("--storage-option", f"{name}={value}")]
 
 
-def test_commands_take_urls(
-    s3: Any, lake: str, settings: list[str], capsys: pytest.CaptureFixture[str], files: dict[str, bytes]
-) -> None:
-    code, out, _ = ran(capsys, "prune", lake, "--where", f"key = {PRESENT_KEY}", "--json", *settings)
-    assert code == 0
-    result = json.loads(out)
-    assert result["totals"]["files"] == FILES
-    assert [row["file"] for row in result["row_groups"] if row["read"]] == [s3.url("lake/part=2/05.parquet")]
-    code, out, _ = ran(capsys, "show", lake + "part=*/05.parquet", "--json", *settings)
-    assert (code, json.loads(out)["totals"]["filters"]) == (0, 4)
-    code, out, _ = ran(capsys, "verify", s3.url("lake/part=2/05.parquet"), "--json", *settings)
-    assert (code, json.loads(out)["totals"]) == (0, {"files": 1, "filters": 4, "bad": 0, "unfiltered": 0})
-    code, out, error = ran(
-        capsys, "embed", lake + "*/0[12].parquet", "--column", "text", "-o", s3.url("out/"), "--json", *settings
-    )
-    assert (code, error) == (0, "")
-    outputs = [row["output"] for row in json.loads(out)["files"]]
-    assert outputs == [s3.url("out/part=1/01.parquet"), s3.url("out/part=2/02.parquet")]
-    assert len(s3.get("out/part=1/01.parquet")) > len(files["lake/part=1/01.parquet"])
-
-
 def test_a_list_of_urls_is_not_looked_through_one_by_one(
-    s3: Any, lake: str, settings: list[str], capsys: pytest.CaptureFixture[str], files: dict[str, bytes]
+    s3: Any, lake: str, options: dict[str, Any], files: dict[str, bytes]
 ) -> None:
-    urls = [s3.url(key) for key in files]
-    code, out, _ = ran(capsys, "prune", *urls, "--where", f"key = {PRESENT_KEY}", "--json", *settings)
-    assert (code, json.loads(out)["totals"]["selected_files"]) == (0, 1)
-    assert requests(s3) == {"tail": FILES + 1}  # the file that is left again, for its page indexes
+    report = parquet_bloom.prune([s3.url(key) for key in files], f"key = {PRESENT_KEY}", cache=None, **options)
+    assert (report.selected_files, requests(s3)) == (1, {"tail": FILES})
 
 
 def test_commands_say_what_is_wrong_with_urls(
@@ -324,13 +229,3 @@ def test_commands_say_what_is_wrong_with_urls(
     code, _, error = ran(capsys, "embed", lake, "--column", "key", "-o", lake + "out/", *settings)
     assert code == 2
     assert "whose readers would find rows twice" in error
-
-
-def test_importing_does_not_import_obstore() -> None:
-    code = "import parquet_bloom, sys; sys.exit('obstore' in sys.modules)"
-    subprocess.run([sys.executable, "-c", code], check=True)
-
-
-def test_a_url_of_a_scheme_that_is_not_known() -> None:
-    with pytest.raises(StorageError, match="filesystem= gives others"):
-        parquet_bloom.open("ftp://host/a.parquet")

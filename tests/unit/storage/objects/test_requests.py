@@ -274,9 +274,8 @@ def test_the_end_waits_for_requests_that_are_answered_soon(s3: Any, released: th
     assert process.returncode == 0
 
 
-def test_threads_of_requests_end_when_they_are_idle(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(store_client, "_IDLE_SECONDS", 0.01)
-    threads = store_client.RequestThreads(3)
+def test_threads_of_requests_end_when_they_are_idle() -> None:
+    threads = store_client.RequestThreads(3, idle_seconds=0.01)
     used = {future.result(120) for future in [threads.submit(threading.current_thread) for _ in range(50)]}
     assert len(used) <= 3
     for thread in used:

@@ -3,69 +3,31 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from itertools import count
 from typing import Any
 
 import numpy as np
 import pytest
+from support.servers.s3_objects import CUT, KEY, NEW, OLD, PART, SIZES, TAIL, operations, replace
 
 from parquet_bloom.errors import ConcurrentChangeError, ParquetBloomError, StorageError
-from parquet_bloom.storage.objects import s3_rewrite as s3_rewrite
 from parquet_bloom.storage.objects import store_proofs
 from parquet_bloom.storage.objects.location import ObjectStores
 from parquet_bloom.storage.objects.object_source import ObjectSource
+from parquet_bloom.storage.objects.s3_rewrite import rewrite_in_place
 from parquet_bloom.storage.objects.store_proofs import NAME
 
-TAIL = b"filters and footer"
-PART = 20_000
-OLD = {"small": np.random.default_rng(1).bytes(3000), "large": np.random.default_rng(2).bytes(2 * PART + 5000)}
-CUT = 100
-NEW = {size: old[:-CUT] + TAIL for size, old in OLD.items()}
 THEIRS = {size: np.random.default_rng(3).bytes(len(old)) for size, old in OLD.items()}
-KEY = "lake/a.parquet"
 PUT, COPY, COMPLETE = "PutObject", "UploadPartCopy", "CompleteMultipartUpload"
 WRITES = (PUT, "CreateMultipartUpload", "UploadPart", COPY, COMPLETE)
 
 
 @pytest.fixture(autouse=True)
-def quick(s3: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def quick(s3: Any) -> None:
     """Several parts of a modest object, and no pauses between attempts."""
     s3.limit_parts(smallest=PART)
-    monkeypatch.setattr(s3_rewrite, "MIN_PART", PART)
-    monkeypatch.setattr(s3_rewrite, "COPIED_PART", PART)
     s3.storage_options |= {"init_backoff": 0, "max_backoff": 0, "max_retries": 2}
-
-
-@pytest.fixture
-def client(s3: Any) -> Iterator[Any]:
-    client = s3.client()
-    yield client
-    client.close()
-
-
-def replace(s3: Any, size: str, target: str = KEY) -> ParquetBloomError | None:
-    """Rewrite the object, in place or to another key; return the error."""
-    location = ObjectStores(s3.storage_options).locate(s3.url(KEY))
-    assert location is not None
-    s3.clear_log()
-    caught: ParquetBloomError | None = None
-    try:
-        with ObjectSource(location) as source:
-            new = (
-                s3_rewrite.rewrite_in_place(source)
-                if target == KEY
-                else s3_rewrite.rewrite_elsewhere(source, location.at(target))
-            )
-            assert new is not None
-            with new:
-                new.copy_prefix(len(OLD[size]) - CUT)
-                new.write(TAIL)
-                new.commit()
-    except ParquetBloomError as error:
-        caught = error
-    assert "\n" not in str(caught)
-    return caught
 
 
 def probes(s3: Any) -> list[str]:
@@ -80,7 +42,7 @@ def on_object(s3: Any) -> list[str]:
 
 
 def of_probe(s3: Any) -> list[str]:
-    return [request.operation for request in s3.log if NAME in request.key]
+    return operations(s3, of_object=False)
 
 
 # What is shown
@@ -112,7 +74,7 @@ def test_each_bucket_shows_it_for_itself(s3: Any) -> None:
     location = ObjectStores(s3.storage_options).locate(s3.url(KEY))
     assert location is not None
     with ObjectSource(location) as source:
-        setting = s3_rewrite.rewrite_in_place(source)._proof_context()
+        setting = rewrite_in_place(source, SIZES)._proof_context()
     setting.client.create_bucket(Bucket=f"{s3.bucket}-2")
     for bucket, shown in ((s3.bucket, SHOWN["small"]), (s3.bucket, []), (f"{s3.bucket}-2", SHOWN["small"])):
         s3.clear_log()
@@ -130,14 +92,6 @@ def test_only_what_is_needed_is_shown(s3: Any) -> None:
     assert s3.get(KEY) == NEW["large"]
 
 
-def test_the_probe_is_in_the_folder_and_hidden(s3: Any) -> None:
-    s3.put(KEY, OLD["small"])
-    replace(s3, "small")
-    keys = {request.key for request in s3.log if NAME in request.key}
-    assert len(keys) == 1
-    assert keys.pop().startswith("lake/.parquet-bloom-probe-")
-
-
 def test_threads_wait_for_the_one_that_asks(s3: Any) -> None:
     s3.delay(0.01)
     errors: list[Any] = []
@@ -148,7 +102,7 @@ def test_threads_wait_for_the_one_that_asks(s3: Any) -> None:
         location = ObjectStores(s3.storage_options).locate(s3.url(f"lake/{number}.parquet"))
         assert location is not None
         try:
-            with ObjectSource(location) as source, s3_rewrite.rewrite_in_place(source) as new:
+            with ObjectSource(location) as source, rewrite_in_place(source, SIZES) as new:
                 new.copy_prefix(100)
                 new.commit()
         except ParquetBloomError as error:
@@ -208,12 +162,12 @@ def test_another_key_gets_a_plain_upload_where_copies_are_refused(s3: Any) -> No
     for way in ("unknown", "refused"):
         s3.conditions(**{way: [COPY]})
         s3.put(KEY, OLD["large"])
-        assert replace(s3, "large", "lake/b.parquet") is None
+        assert replace(s3, "large", target="lake/b.parquet") is None
         assert s3.get("lake/b.parquet") == NEW["large"]
         assert "UploadPart" in s3.operations()
         assert (of_probe(s3), s3.uploads()) == ([], [])
         s3.before(COPY, lambda request: s3.put(KEY, THEIRS["large"]))
-        assert isinstance(replace(s3, "large", "lake/b.parquet"), ConcurrentChangeError)
+        assert isinstance(replace(s3, "large", target="lake/b.parquet"), ConcurrentChangeError)
         assert s3.get("lake/b.parquet") == NEW["large"]
 
 
@@ -269,16 +223,6 @@ def test_nothing_is_left_whatever_goes_wrong_once(s3: Any, size: str, way: str) 
                 del s3._server.objects.get_bucket(s3.bucket).multiparts[upload]
 
 
-@pytest.mark.parametrize("size", OLD)
-def test_no_version_of_it_is_left(s3: Any, client: Any, size: str) -> None:
-    client.put_bucket_versioning(Bucket=s3.bucket, VersioningConfiguration={"Status": "Enabled"})
-    s3.put(KEY, OLD[size])
-    assert replace(s3, size) is None
-    answer = client.list_object_versions(Bucket=s3.bucket)
-    matches = [entry["Key"] for kind in ("Versions", "DeleteMarkers") for entry in answer.get(kind, [])]
-    assert matches == [KEY, KEY]
-
-
 @pytest.mark.ci
 @pytest.mark.parametrize("size", OLD)
 def test_no_version_of_it_is_left_if_an_answer_gets_lost(s3: Any, client: Any, size: str) -> None:
@@ -309,11 +253,18 @@ KINDS: dict[str, dict[str, list[str]]] = {
 }
 
 
+RACES = [
+    *((size, kind, "before") for size in OLD for kind in KINDS),
+    *((size, kind, "after") for size in OLD for kind in ("heeds all", "ignores all")),
+]
+FAST = [race for race in RACES if race[0] == "small" or race[1] in ("heeds all", "501")]
+
+
 @pytest.mark.ci
 @pytest.mark.parametrize(
-    ("kind", "when"), [*((kind, "before") for kind in KINDS), ("heeds all", "after"), ("ignores all", "after")]
+    ("size", "kind", "when"),
+    [*FAST, *(pytest.param(*race, marks=pytest.mark.long) for race in RACES if race not in FAST)],
 )
-@pytest.mark.parametrize("size", OLD)
 def test_another_writer_at_every_moment_loses_nothing(s3: Any, size: str, kind: str, when: str) -> None:
     s3.conditions(**KINDS[kind])
     ends = set()
@@ -533,6 +484,6 @@ def test_a_copy_that_does_not_find_the_key_is_an_upload(s3: Any) -> None:
     # Ceph's gateway does not find what has a percent sign in its name.
     s3.put(KEY, OLD["large"])
     s3.fail(COPY, times=10, status=404, code="NoSuchKey")
-    assert replace(s3, "large", "lake/b.parquet") is None
+    assert replace(s3, "large", target="lake/b.parquet") is None
     assert s3.get("lake/b.parquet") == NEW["large"]
     assert s3.uploads() == []

@@ -8,8 +8,9 @@ import random
 import signal
 import subprocess
 import sys
+import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -17,19 +18,33 @@ from typing import Any
 import numpy as np
 import pytest
 from support.scale import sampled
+from support.servers.s3_objects import (
+    CUT,
+    KEY,
+    NEW,
+    OLD,
+    PART,
+    SIZES,
+    TAIL,
+    is_of_object,
+    opened,
+    operations,
+    replace,
+    write,
+)
 from support.servers.s3_server import Refusal
 
-from parquet_bloom.errors import ConcurrentChangeError, ParquetBloomError, StorageError, TruncatedFileError
-from parquet_bloom.storage import Rewrite
-from parquet_bloom.storage.objects import s3_rewrite, store_proofs
+from parquet_bloom.errors import ConcurrentChangeError, StorageError, TruncatedFileError
+from parquet_bloom.storage.objects import s3_client
 from parquet_bloom.storage.objects.location import ObjectStores
 from parquet_bloom.storage.objects.object_source import ObjectSource
-from parquet_bloom.storage.objects.object_state import quoted
+from parquet_bloom.storage.objects.request_limits import RequestLimits
+from parquet_bloom.storage.objects.s3_requests import Requests
+from parquet_bloom.storage.objects.s3_rewrite import PartSizes, rewrite_in_place
+from parquet_bloom.storage.objects.store_proofs import NAME
 
 ROOT = Path(__file__).parents[4]
 MIB = 1 << 20
-TAIL = b"filters and footer"
-CUT = 100  # bytes at the end of the old object that the new one does not have
 
 # The requests of one rewrite, after the first read, on a bucket that has shown what it does. Those of a line are made
 # side by side, and may come in any order.
@@ -58,122 +73,69 @@ LAST = ("PutObject", "CompleteMultipartUpload")
 COMMIT = {size: next(number for number, step in enumerate(steps) if step in LAST) for size, steps in STEPS.items()}
 STEP_OF_SIZE = [(size, step) for size in STEPS for step in range(len(STEPS[size]))]
 AT_EACH_STEP = sampled(STEP_OF_SIZE, 6)
-PART = 20_000  # in place of S3's 5 MiB, but for a few tests
-OLD = {"small": np.random.default_rng(1).bytes(3000), "large": np.random.default_rng(2).bytes(2 * PART + 5000)}
-NEW = {size: old[:-CUT] + TAIL for size, old in OLD.items()}
 THEIRS = b"another writer's object"
+OTHER_KEY = "b c/d.parquet"
 
 
 @pytest.fixture(autouse=True)
 def quick(s3: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Several parts of a modest object, and no pauses between attempts."""
+    """Several parts of a modest object, no pauses between attempts, and samples that differ."""
     s3.limit_parts(smallest=PART)
-    monkeypatch.setattr(s3_rewrite, "MIN_PART", PART)
-    monkeypatch.setattr(s3_rewrite, "COPIED_PART", PART)
     s3.storage_options |= {"init_backoff": 0, "max_backoff": 0, "max_retries": 2}
     monkeypatch.setattr("parquet_bloom.storage.objects.s3_rewrite._RANDOM", random.Random(1))
-    for name in (
-        "_show_put",
-        "_show_upload",
-    ):  # what is written before the first write, which test_s3_conditions covers
-        monkeypatch.setattr(store_proofs, name, lambda *given: store_proofs.ConditionSupport(quoted, quoted, ""))
 
 
-def opened(s3: Any, key: str = "a.parquet") -> ObjectSource:
-    """An object as embed opens it; the log then begins anew."""
-    location = ObjectStores(s3.storage_options).locate(s3.url(key))
-    assert location is not None
-    source = ObjectSource(location)
-    s3.clear_log()
-    return source
-
-
-def write(new: Rewrite, length: int) -> None:
-    """All steps of a rewrite but the opening."""
-    with new:
-        new.copy_prefix(length)
-        new.write(TAIL[:7])
-        new.write(TAIL[7:])
-        assert new.tell() == length + len(TAIL)
-        new.commit()
-
-
-def replace(s3: Any, size: str, harm: Callable[[], None] = lambda: None) -> ParquetBloomError | None:
+def rewritten(s3: Any, size: str, harm: Callable[[], Any] = lambda: None) -> Any:
     """Write the old object and rewrite it; `harm` is done when it has been opened. Returns the error."""
-    s3.put("a.parquet", OLD[size])
-    caught: ParquetBloomError | None = None
-    with opened(s3) as source:
-        harm()
-        try:
-            write(s3_rewrite.rewrite_in_place(source), source.size - CUT)
-        except ParquetBloomError as error:
-            caught = error
-    if caught is not None:
-        assert caught.path == s3.url("a.parquet")
-        assert "\n" not in str(caught)
-    return caught
+    s3.put(KEY, OLD[size])
+    error = replace(s3, size, harm)
+    assert error is None or isinstance(error, KeyboardInterrupt) or error.path == s3.url(KEY)
+    return error
 
 
 @pytest.mark.parametrize("size", STEPS)
 def test_what_is_copied_is_not_sent(s3: Any, size: str) -> None:
-    assert replace(s3, size) is None
-    assert s3.get("a.parquet") == NEW[size]
-    assert sorted(s3.operations()) == sorted(STEPS[size])
+    assert rewritten(s3, size) is None
+    assert s3.get(KEY) == NEW[size]
+    assert sorted(operations(s3)) == sorted(STEPS[size])
     assert s3.uploads() == []
-    sent = sum(request.sent for request in s3.log if request.operation in ("PutObject", "UploadPart"))
+    log = [request for request in s3.log if is_of_object(request)]
+    sent = sum(request.sent for request in log if request.operation in ("PutObject", "UploadPart"))
     assert sent == (len(NEW["small"]) if size == "small" else len(TAIL))
-    assert sum(request.received for request in s3.log) < 20_000
+    assert sum(request.received for request in log) < 20_000
     if size == "large":
-        copied = sorted(request.range for request in s3.log if request.operation == "UploadPartCopy")
+        copied = sorted(request.range for request in log if request.operation == "UploadPartCopy")
         half = (len(OLD[size]) - CUT) // 2
         assert copied == [f"bytes=0-{half - 1}", f"bytes={half}-{len(OLD[size]) - CUT - 1}"]
 
 
-@pytest.mark.parametrize("length", [5 * MIB - 1, 5 * MIB, 10 * MIB - 1])
-def test_around_the_smallest_part_of_s3(s3: Any, length: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    s3.limit_parts()
-    monkeypatch.setattr(s3_rewrite, "MIN_PART", 5 * MIB)
-    monkeypatch.setattr(s3_rewrite, "COPIED_PART", 5 * MIB)
-    old = np.random.default_rng(3).bytes(10 * MIB + 100)
-    s3.put("a.parquet", old)
-    with opened(s3) as source:
-        write(s3_rewrite.rewrite_in_place(source), length)
-    assert s3.get("a.parquet") == old[:length] + TAIL
-    assert s3.operations().count("UploadPartCopy") == (length >= 5 * MIB)
-
-
-def test_a_part_holds_no_more_than_may_be_copied_at_once(s3: Any) -> None:
-    data = np.random.default_rng(4).bytes(50 * PART + 7)
-    s3.put("a.parquet", data)
-    s3.limit_parts(PART, 2 * PART - 1)
-    with opened(s3) as source:
-        write(s3_rewrite.rewrite_in_place(source), len(data))
-    assert s3.get("a.parquet") == data + TAIL
-    assert s3.operations().count("UploadPartCopy") == 50
-
-
-def test_there_are_no_more_parts_than_an_upload_may_have(s3: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(s3_rewrite, "_MAX_COPIED_PARTS", 3)
-    data = np.random.default_rng(4).bytes(50 * PART + 7)
-    s3.put("a.parquet", data)
-    with opened(s3) as source:
-        write(s3_rewrite.rewrite_in_place(source), len(data))
-    assert s3.get("a.parquet") == data + TAIL
-    assert s3.operations().count("UploadPartCopy") == 3
-
-
-def test_a_long_tail_goes_in_several_parts(s3: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(s3_rewrite, "UPLOADED_PART", 30_000)
-    s3.put("a.parquet", OLD["large"])
-    tail = np.random.default_rng(3).bytes(100_000)
-    with opened(s3) as source, s3_rewrite.rewrite_in_place(source) as new:
-        new.copy_prefix(PART)
-        for start in range(0, len(tail), 15_000):
-            new.write(tail[start : start + 15_000])
+@pytest.mark.parametrize(
+    ("size", "length", "sizes", "copied", "uploaded"),
+    [
+        (10 * MIB + 100, 5 * MIB - 1, PartSizes(), 0, []),
+        (10 * MIB + 100, 5 * MIB, PartSizes(), 1, [len(TAIL)]),
+        (10 * MIB + 100, 10 * MIB - 1, PartSizes(), 1, [len(TAIL)]),
+        (50 * PART + 7, 50 * PART, SIZES, 50, [len(TAIL)]),
+        (50 * PART + 7, 50 * PART, SIZES._replace(most_copied=3), 3, [len(TAIL)]),
+        (50 * PART + 7, PART, SIZES._replace(uploaded=30_000), 1, [30_000, 30_000, 40_000 + len(TAIL)]),
+    ],
+)
+def test_parts_are_of_the_sizes_that_are_allowed(
+    s3: Any, size: int, length: int, sizes: PartSizes, copied: int, uploaded: list[int]
+) -> None:
+    s3.limit_parts(sizes.smallest, 2 * PART - 1 if copied == 50 else 5 << 30)
+    old = np.random.default_rng(3).bytes(size)
+    more = bytes(100_000) if len(uploaded) > 1 else b""
+    s3.put(KEY, old)
+    with opened(s3) as source, rewrite_in_place(source, sizes) as new:
+        new.copy_prefix(length)
+        for start in range(0, len(more), 15_000):
+            new.write(more[start : start + 15_000])
+        new.write(TAIL)
         new.commit()
-    assert s3.get("a.parquet") == OLD["large"][:PART] + tail
-    sent = [request.sent for request in s3.log if request.operation == "UploadPart"]
-    assert sent == [30_000, 30_000, 40_000]
+    assert s3.get(KEY) == old[:length] + more + TAIL
+    assert operations(s3).count("UploadPartCopy") == copied
+    assert [one.sent for one in s3.log if one.operation == "UploadPart" and is_of_object(one)] == uploaded
 
 
 @pytest.mark.parametrize("key", ["ü b", "a+b c%20d%2Bé", "x=1/p#q?versionId=7&r", "日本/語'\"!*()~"])
@@ -181,20 +143,20 @@ def test_a_long_tail_goes_in_several_parts(s3: Any, monkeypatch: pytest.MonkeyPa
 def test_odd_keys(s3: Any, key: str, size: str) -> None:
     s3.put(key, OLD[size])
     with opened(s3, key) as source:
-        write(s3_rewrite.rewrite_in_place(source), source.size - CUT)
+        write(rewrite_in_place(source, SIZES), source.size - CUT)
     assert s3.get(key) == NEW[size]
 
 
 @pytest.mark.parametrize("size", STEPS)
 def test_nothing_is_begun_where_nothing_is_written(s3: Any, size: str) -> None:
-    s3.put("a.parquet", OLD[size])
-    with opened(s3) as source, s3_rewrite.rewrite_in_place(source):
+    s3.put(KEY, OLD[size])
+    with opened(s3) as source, rewrite_in_place(source, SIZES):
         pass
-    with opened(s3) as source, s3_rewrite.rewrite_in_place(source) as new, pytest.raises(TruncatedFileError):
+    with opened(s3) as source, rewrite_in_place(source, SIZES) as new, pytest.raises(TruncatedFileError):
         new.copy_prefix(len(OLD[size]) + 1)
-    with opened(s3) as source, s3_rewrite.rewrite_in_place(source) as new:
+    with opened(s3) as source, rewrite_in_place(source, SIZES) as new:
         new.copy_prefix(len(OLD[size]) - CUT)
-    assert s3.get("a.parquet") == OLD[size]
+    assert s3.get(KEY) == OLD[size]
     assert s3.uploads() == []
 
 
@@ -205,9 +167,9 @@ def test_nothing_is_begun_where_nothing_is_written(s3: Any, size: str) -> None:
 @pytest.mark.parametrize("way", ["fail", "lose_request", "lose_answer"])
 def test_transient_failures_are_retried(s3: Any, size: str, step: int, way: str) -> None:
     faults: list[Any] = []
-    assert replace(s3, size, lambda: faults.append(getattr(s3, way)(skip=step))) is None
+    assert rewritten(s3, size, lambda: faults.append(getattr(s3, way)(skip=step, when=is_of_object))) is None
     assert faults[0].happened == 1
-    assert s3.get("a.parquet") == NEW[size]
+    assert s3.get(KEY) == NEW[size]
     # The upload whose number never came back is the one thing that cannot be cleared up.
     assert len(s3.uploads()) == ((STEPS[size][step], way) == ("CreateMultipartUpload", "lose_answer"))
 
@@ -215,29 +177,25 @@ def test_transient_failures_are_retried(s3: Any, size: str, step: int, way: str)
 @pytest.mark.parametrize("operation", ["UploadPartCopy", "CompleteMultipartUpload"])
 def test_an_error_in_an_answer_that_begins_well_is_one(s3: Any, operation: str) -> None:
     fault = s3.fail(operation, status=200, code="InternalError")
-    assert replace(s3, "large") is None
+    assert rewritten(s3, "large") is None
     assert fault.happened == 1
-    assert s3.get("a.parquet") == NEW["large"]
+    assert s3.get(KEY) == NEW["large"]
 
 
 # Something goes wrong for good
 
 
 @pytest.mark.parametrize(("size", "step"), AT_EACH_STEP)
-@pytest.mark.parametrize("way", ["refuse", "fail", "lose_request", "lose_answer"])
-def test_permanent_failures_leave_the_old_object_or_the_new_one(
-    s3: Any, size: str, step: int, way: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    refusal = {"status": 403, "code": "AccessDenied"} if way == "refuse" else {}
-    begin = s3.fail if way == "refuse" else getattr(s3, way)
-    error = replace(s3, size, lambda: begin(times=1000, skip=step, **refusal) and None)
+@pytest.mark.parametrize("way", ["fail", "lose_request", "lose_answer"])
+def test_permanent_failures_leave_the_old_object_or_the_new_one(s3: Any, size: str, step: int, way: str) -> None:
+    error = rewritten(s3, size, lambda: getattr(s3, way)(times=1000, skip=step, when=is_of_object))
     assert isinstance(error, StorageError)
     if way == "lose_answer" and step == COMMIT[size]:
         assert "cannot tell whether it was written" in str(error)
     if step > COMMIT[size]:
         assert "it was written, but cannot be read back to be checked" in str(error)
     done = step > COMMIT[size] or (way == "lose_answer" and step == COMMIT[size])
-    assert s3.get("a.parquet") == (NEW[size] if done else OLD[size])
+    assert s3.get(KEY) == (NEW[size] if done else OLD[size])
 
 
 @pytest.mark.parametrize(("size", "step"), AT_EACH_STEP)
@@ -248,7 +206,7 @@ def test_a_refused_write_is_cleaned_up(s3: Any, size: str, step: int) -> None:
         met.append(request.operation)
         raise Refusal(403, "AccessDenied")
 
-    error = replace(s3, size, lambda: s3.before(None, refuse, skip=step) and None)
+    error = rewritten(s3, size, lambda: s3.before(None, refuse, skip=step, when=is_of_object) and None)
     assert s3.uploads() == []
     if met == ["GetObjectAcl"]:  # not everybody may, and a new object then has the bucket's default
         assert error is None
@@ -256,21 +214,21 @@ def test_a_refused_write_is_cleaned_up(s3: Any, size: str, step: int) -> None:
     assert isinstance(error, StorageError)
     assert "AccessDenied" in str(error) or met == ["HeadObject"]  # whose answer has no body
     assert error.errno == 13
-    assert s3.get("a.parquet") == (NEW[size] if step > COMMIT[size] else OLD[size])
+    assert s3.get(KEY) == (NEW[size] if step > COMMIT[size] else OLD[size])
 
 
 def test_an_upload_that_someone_aborts_is_an_error(s3: Any) -> None:
     def abort(request: Any) -> None:
         client = s3.client()
-        client.abort_multipart_upload(Bucket=s3.bucket, Key="a.parquet", UploadId=s3.uploads()[0])
+        client.abort_multipart_upload(Bucket=s3.bucket, Key=KEY, UploadId=s3.uploads()[0])
         client.close()
 
     for operation in ("UploadPartCopy", "UploadPart", "CompleteMultipartUpload"):
         s3.before(operation, abort)
-        error = replace(s3, "large")
+        error = rewritten(s3, "large")
         assert isinstance(error, StorageError)
         assert "NoSuchUpload" in str(error)
-        assert s3.get("a.parquet") == OLD["large"]
+        assert s3.get(KEY) == OLD["large"]
 
 
 @pytest.mark.parametrize("raw", [b"", b"<html>welcome</html>", b"<html><p>welcome"])
@@ -278,10 +236,10 @@ def test_an_upload_that_someone_aborts_is_an_error(s3: Any) -> None:
 def test_an_invalid_answer_is_refused(s3: Any, size: str, raw: bytes) -> None:
     for operation in [*METADATA_READS, *(LARGE_ANSWERS if size == "large" else ["PutObject"])]:
         fault = s3.fail(operation, status=200, raw=raw, times=1000)
-        error = replace(s3, size)
+        error = rewritten(s3, size)
         assert isinstance(error, (StorageError, ConcurrentChangeError)), operation
         fault.times = 0
-        assert s3.get("a.parquet") == OLD[size]
+        assert s3.get(KEY) == OLD[size]
         if operation != "CreateMultipartUpload":
             assert s3.uploads() == []
 
@@ -289,19 +247,19 @@ def test_an_invalid_answer_is_refused(s3: Any, size: str, raw: bytes) -> None:
 def test_an_upload_that_is_gone_because_it_was_completed_is_done(s3: Any) -> None:
     s3.lose_answer("CompleteMultipartUpload")
     s3.fail("CompleteMultipartUpload", status=404, code="NoSuchUpload", skip=1)
-    assert replace(s3, "large") is None
+    assert rewritten(s3, "large") is None
     assert beside(s3, "large") is None
-    assert s3.get("a.parquet") == OLD["large"]
-    assert s3.get("b c/d.parquet") == NEW["large"]
+    assert s3.get(KEY) == OLD["large"]
+    assert s3.get(OTHER_KEY) == NEW["large"]
 
 
 def test_a_conflict_that_is_none_of_another_writer_leaves_the_old_object(s3: Any) -> None:
     for size in STEPS:
         s3.fail(LAST, status=409, code="ConditionalRequestConflict")
-        error = replace(s3, size)
+        error = rewritten(s3, size)
         assert isinstance(error, StorageError)
         assert "ConditionalRequestConflict" in str(error)
-        assert s3.get("a.parquet") == OLD[size]
+        assert s3.get(KEY) == OLD[size]
         assert s3.uploads() == []
 
 
@@ -314,53 +272,53 @@ def test_a_conflict_that_is_none_of_another_writer_leaves_the_old_object(s3: Any
 def test_another_writer_wins_at_every_moment(s3: Any, size: str, step: int, when: str, deed: str) -> None:
     def meddle(request: Any) -> None:
         if deed == "removed":
-            s3.delete("a.parquet")
+            s3.delete(KEY)
         else:
-            s3.put("a.parquet", THEIRS)
+            s3.put(KEY, THEIRS)
         if "lost" in deed:
             raise ConnectionResetError
 
-    error = replace(s3, size, lambda: getattr(s3, when)(None, meddle, skip=step) and None)
+    error = rewritten(s3, size, lambda: getattr(s3, when)(None, meddle, skip=step, when=is_of_object) and None)
     done = step > COMMIT[size] or (step == COMMIT[size] and when == "after" and "lost" not in deed)
     if not done:
         assert isinstance(error, ConcurrentChangeError)
         assert ("removed" if deed == "removed" else "changed") in str(error)
     else:
         assert error is None  # they came after us
-    assert s3.get("a.parquet") == (None if deed == "removed" else THEIRS)
+    assert s3.get(KEY) == (None if deed == "removed" else THEIRS)
     begun = STEPS[size][step] == "CreateMultipartUpload" and when == "after"
     assert len(s3.uploads()) == (begun and "lost" in deed)  # no client got its number
 
 
 def test_another_writer_before_the_first_look_is_noticed(s3: Any) -> None:
     for size in STEPS:
-        error = replace(s3, size, lambda: s3.put("a.parquet", THEIRS) and None)
+        error = rewritten(s3, size, lambda: s3.put(KEY, THEIRS) and None)
         assert isinstance(error, ConcurrentChangeError)
-        assert s3.get("a.parquet") == THEIRS
-        assert set(s3.operations()) <= set(METADATA_READS)
+        assert s3.get(KEY) == THEIRS
+        assert set(operations(s3)) <= set(METADATA_READS)
 
 
 def test_what_is_copied_is_what_was_read_even_if_it_comes_back(s3: Any) -> None:
     theirs = bytes(len(OLD["large"]))
     gone = s3.before(
-        "UploadPartCopy", lambda request: s3.put("a.parquet", theirs), times=2
+        "UploadPartCopy", lambda request: s3.put(KEY, theirs), times=2, when=is_of_object
     )  # they run at the same time
     back: list[None] = []
-    s3.after("UploadPartCopy", lambda request: back.append(s3.put("a.parquet", OLD["large"])), times=2)
-    assert isinstance(replace(s3, "large"), ConcurrentChangeError)
+    s3.after("UploadPartCopy", lambda request: back.append(s3.put(KEY, OLD["large"])), times=2, when=is_of_object)
+    assert isinstance(rewritten(s3, "large"), ConcurrentChangeError)
     while len(back) < gone.happened:  # the server may still be at the copy that was given up
         time.sleep(0.01)
-    assert s3.get("a.parquet") == OLD["large"]
+    assert s3.get(KEY) == OLD["large"]
 
 
 @pytest.mark.parametrize("size", STEPS)
 def test_of_two_at_once_one_wins_and_one_is_refused(s3: Any, size: str) -> None:
-    s3.put("a.parquet", OLD[size])
+    s3.put(KEY, OLD[size])
     with (
         opened(s3) as mine,
         opened(s3) as yours,
-        s3_rewrite.rewrite_in_place(mine) as first,
-        s3_rewrite.rewrite_in_place(yours) as second,
+        rewrite_in_place(mine, SIZES) as first,
+        rewrite_in_place(yours, SIZES) as second,
     ):
         for new, text in ((first, b"first"), (second, b"second")):
             new.copy_prefix(mine.size - CUT)
@@ -368,45 +326,22 @@ def test_of_two_at_once_one_wins_and_one_is_refused(s3: Any, size: str) -> None:
         first.commit()
         with pytest.raises(ConcurrentChangeError):
             second.commit()
-    assert s3.get("a.parquet") == OLD[size][:-CUT] + b"first"
+    assert s3.get(KEY) == OLD[size][:-CUT] + b"first"
     assert s3.uploads() == []
 
 
 # The process ends
 
 
-@pytest.fixture
-def interruptible() -> Iterator[None]:
-    """An interrupt raises, even where the tests are a shell's background job, for which it is ignored."""
-    before = signal.signal(signal.SIGINT, signal.default_int_handler)
-    yield
-    signal.signal(signal.SIGINT, before)
-
-
-@pytest.mark.usefixtures("interruptible")
-@pytest.mark.parametrize(("size", "step"), AT_EACH_STEP)
-def test_an_interrupt_aborts_the_upload(s3: Any, size: str, step: int) -> None:
-    s3.put("a.parquet", OLD[size])
-    with opened(s3) as source:
-        s3.before(None, lambda request: os.kill(os.getpid(), signal.SIGINT), skip=step)
-        with pytest.raises(KeyboardInterrupt):
-            write(s3_rewrite.rewrite_in_place(source), source.size - CUT)
-    # What was sent when the interrupt came may still be carried out; S3 then has it as it was or as it was to be.
-    assert s3.get("a.parquet") in (OLD[size], NEW[size])
-    assert s3.uploads() == []
-
-
 CHILD = """
 import json, sys
-from parquet_bloom.storage.objects import object_state, s3_rewrite, store_proofs
 from parquet_bloom.storage.objects.location import ObjectStores
 from parquet_bloom.storage.objects.object_source import ObjectSource
+from parquet_bloom.storage.objects.s3_rewrite import PartSizes, rewrite_in_place
 
-quoted = object_state.quoted
-store_proofs._show_put = store_proofs._show_upload = lambda *given: store_proofs.ConditionSupport(quoted, quoted, "")
 options, url, part, cut, tail = json.loads(sys.stdin.read())
-s3_rewrite.MIN_PART = s3_rewrite.COPIED_PART = part
-with ObjectSource(ObjectStores(options).locate(url)) as source, s3_rewrite.rewrite_in_place(source) as new:
+sizes = PartSizes(smallest=part, copied=part)
+with ObjectSource(ObjectStores(options).locate(url)) as source, rewrite_in_place(source, sizes) as new:
     new.copy_prefix(source.size - cut)
     new.write(tail.encode())
     new.commit()
@@ -428,7 +363,7 @@ with ObjectSource(ObjectStores(options).locate(url)) as source, s3_rewrite.rewri
     ],
 )
 def test_a_process_that_is_killed_leaves_a_whole_object(s3: Any, when: str, size: str, step: int) -> None:
-    s3.put("a.parquet", OLD[size])
+    s3.put(KEY, OLD[size])
     with subprocess.Popen([sys.executable, "-c", CHILD], stdin=subprocess.PIPE, cwd=ROOT) as child:
 
         def kill(request: Any) -> None:
@@ -436,38 +371,32 @@ def test_a_process_that_is_killed_leaves_a_whole_object(s3: Any, when: str, size
             child.wait()
             raise ConnectionResetError  # its request does not arrive, or is not answered
 
-        fault = getattr(s3, when)(None, kill, skip=1 + step)  # one more: the child opens the object
-        child.communicate(json.dumps([s3.storage_options, s3.url("a.parquet"), PART, CUT, TAIL.decode()]).encode())
+        fault = getattr(s3, when)(None, kill, skip=1 + step, when=is_of_object)  # one more: the child opens the object
+        child.communicate(json.dumps([s3.storage_options, s3.url(KEY), PART, CUT, TAIL.decode()]).encode())
     assert (fault.happened, child.returncode) == (1, -signal.SIGKILL)
     done = step > COMMIT[size] or (step == COMMIT[size] and when == "after")
-    assert s3.get("a.parquet") == (NEW[size] if done else OLD[size])
+    assert s3.get(KEY) == (NEW[size] if done else OLD[size])
 
 
 # Another object of the bucket
 
 
-def beside(s3: Any, size: str) -> ParquetBloomError | None:
-    """As `replace`, to another key, where an object exists already."""
-    s3.put("a.parquet", OLD[size])
-    s3.put("b c/d.parquet", THEIRS)
-    with opened(s3) as source:
-        new = s3_rewrite.rewrite_elsewhere(source, source.location.at("b c/d.parquet"))
-        assert new is not None
-        try:
-            write(new, source.size - CUT)
-        except ParquetBloomError as error:
-            assert s3.get("b c/d.parquet") == THEIRS
-            return error
-    return None
+def beside(s3: Any, size: str) -> Any:
+    """As `rewritten`, to another key, where an object exists already."""
+    s3.put(KEY, OLD[size])
+    s3.put(OTHER_KEY, THEIRS)
+    error = replace(s3, size, target=OTHER_KEY)
+    assert error is None or s3.get(OTHER_KEY) == THEIRS
+    return error
 
 
 @pytest.mark.parametrize("size", STEPS)
 def test_another_object_is_written_the_same_way(s3: Any, size: str) -> None:
     assert beside(s3, size) is None
-    writes = [operation for operation in s3.operations() if operation not in READ_OPERATIONS]
+    writes = [operation for operation in operations(s3) if operation not in READ_OPERATIONS]
     assert sorted(writes) == sorted(step for step in STEPS[size] if step not in READ_OPERATIONS)
-    assert s3.get("b c/d.parquet") == NEW[size]
-    assert s3.get("a.parquet") == OLD[size]
+    assert s3.get(OTHER_KEY) == NEW[size]
+    assert s3.get(KEY) == OLD[size]
 
 
 @pytest.mark.ci
@@ -477,11 +406,11 @@ def test_another_object_is_written_whatever_gets_lost(s3: Any, size: str, way: s
     for operation in dict.fromkeys(step for step in STEPS[size] if step not in READ_OPERATIONS):
         getattr(s3, way)(operation)
         assert beside(s3, size) is None
-        assert s3.get("b c/d.parquet") == NEW[size]
+        assert s3.get(OTHER_KEY) == NEW[size]
         s3.fail(operation, status=403, code="AccessDenied")
         error = beside(s3, size)
         assert isinstance(error, StorageError)
-        assert error.path == s3.url("b c/d.parquet")
+        assert error.path == s3.url(OTHER_KEY)
 
 
 def test_another_object_is_not_made_of_two_versions(s3: Any) -> None:
@@ -490,28 +419,21 @@ def test_another_object_is_not_made_of_two_versions(s3: Any) -> None:
         (READ_OPERATIONS, 1),
         ("HeadObject", 0),
     ):  # opening it, a sample, and a last look
-        s3.before(operation, lambda request: s3.put("a.parquet", THEIRS), skip=skip)
+        s3.before(operation, lambda request: s3.put(KEY, THEIRS), skip=skip)
         error = beside(s3, "large")
         assert isinstance(error, ConcurrentChangeError)
-        assert error.path == s3.url("a.parquet")
+        assert error.path == s3.url(KEY)
         assert s3.uploads() == []
 
 
 # What an object has besides its bytes
 
 
-@pytest.fixture
-def client(s3: Any) -> Iterator[Any]:
-    client = s3.client()
-    yield client
-    client.close()
-
-
 RICH = {
     "Metadata": {"owner": "lake", "parquet-bloom-run": "an earlier one", "x_y": "=?UTF-8?B?w7w=?="},
     "ContentType": "application/vnd.apache.parquet",
     "CacheControl": "max-age=60",
-    "ContentDisposition": 'attachment; filename="a.parquet"',
+    "ContentDisposition": "attachment; filename=KEY",
     "ContentEncoding": "identity",
     "ContentLanguage": "de",
     "StorageClass": "STANDARD_IA",
@@ -523,12 +445,12 @@ RICH = {
 
 @pytest.mark.parametrize("size", STEPS)
 def test_the_new_object_has_what_the_old_one_had(s3: Any, client: Any, size: str) -> None:
-    object_key = {"Bucket": s3.bucket, "Key": "a.parquet"}
+    object_key = {"Bucket": s3.bucket, "Key": KEY}
     client.put_object(**object_key, Body=OLD[size], Tagging="team=a%20%2B%20b%3D%40&k=", **RICH)
     for _ in range(2):  # its own metadata does not pile up
         with opened(s3) as source:
-            write(s3_rewrite.rewrite_in_place(source), len(OLD[size]) - CUT)
-    assert s3.get("a.parquet") == NEW[size]
+            write(rewrite_in_place(source, SIZES), len(OLD[size]) - CUT)
+    assert s3.get(KEY) == NEW[size]
     head = client.head_object(**object_key)
     queried = dict(RICH)
     metadata = head["Metadata"]
@@ -543,42 +465,42 @@ def test_the_new_object_has_what_the_old_one_had(s3: Any, client: Any, size: str
 @pytest.mark.parametrize("size", STEPS)
 def test_tags_that_cannot_be_read_are_not_lost(s3: Any, size: str) -> None:
     s3.fail("GetObjectTagging", status=403, code="AccessDenied")
-    error = replace(s3, size)
+    error = rewritten(s3, size)
     assert "s3:GetObjectTagging" in str(error)
-    assert s3.get("a.parquet") == OLD[size]
+    assert s3.get(KEY) == OLD[size]
     s3.fail("GetObjectTagging", status=501, code="NotImplemented")
-    assert replace(s3, size) is None
-    assert s3.get("a.parquet") == NEW[size]
+    assert rewritten(s3, size) is None
+    assert s3.get(KEY) == NEW[size]
 
 
 def test_what_is_locked_is_left_alone(s3: Any, client: Any) -> None:
     bucket = s3.bucket + "-locked"
     client.create_bucket(Bucket=bucket, ObjectLockEnabledForBucket=True)
-    put = {"Bucket": bucket, "Key": "a.parquet", "Body": b"x" * 1000}
+    put = {"Bucket": bucket, "Key": KEY, "Body": b"x" * 1000}
     until = datetime(2040, 1, 1, tzinfo=UTC)
     for lock in (
         {"ObjectLockMode": "GOVERNANCE", "ObjectLockRetainUntilDate": until},
         {"ObjectLockLegalHoldStatus": "ON"},
     ):
         client.put_object(**put, **lock)
-        location = ObjectStores(s3.storage_options).locate(f"s3://{bucket}/a.parquet")
+        location = ObjectStores(s3.storage_options).locate(f"s3://{bucket}/{KEY}")
         assert location is not None
         with ObjectSource(location) as source, pytest.raises(StorageError, match=r"object lock|legal hold"):
-            write(s3_rewrite.rewrite_in_place(source), 500)
-        assert client.get_object(Bucket=bucket, Key="a.parquet")["Body"].read() == b"x" * 1000
+            write(rewrite_in_place(source), 500)
+        assert client.get_object(Bucket=bucket, Key=KEY)["Body"].read() == b"x" * 1000
 
 
 @pytest.mark.parametrize("size", STEPS)
 def test_in_a_versioned_bucket_the_old_object_stays_as_a_version(s3: Any, client: Any, size: str) -> None:
     client.put_bucket_versioning(Bucket=s3.bucket, VersioningConfiguration={"Status": "Enabled"})
-    object_key = {"Bucket": s3.bucket, "Key": "a.parquet"}
+    object_key = {"Bucket": s3.bucket, "Key": KEY}
     first = client.put_object(**object_key, Body=OLD[size])["VersionId"]
     with opened(s3) as source:
-        write(s3_rewrite.rewrite_in_place(source), len(OLD[size]) - CUT)
+        write(rewrite_in_place(source, SIZES), len(OLD[size]) - CUT)
     assert client.get_object(**object_key)["Body"].read() == NEW[size]
     assert client.get_object(**object_key, VersionId=first)["Body"].read() == OLD[size]
     assert len(client.list_object_versions(Bucket=s3.bucket)["Versions"]) == 2
-    with opened(s3) as source, s3_rewrite.rewrite_in_place(source) as new:
+    with opened(s3) as source, rewrite_in_place(source, SIZES) as new:
         new.copy_prefix(1)
         client.delete_object(**object_key)  # a delete marker
         with pytest.raises(ConcurrentChangeError, match="removed"):
@@ -586,17 +508,6 @@ def test_in_a_versioned_bucket_the_old_object_stays_as_a_version(s3: Any, client
 
 
 # The way to S3
-
-
-def test_other_stores_are_refused(s3: Any) -> None:
-    from obstore.store import MemoryStore
-
-    store = MemoryStore()
-    store.put("a.parquet", b"x" * 100)
-    location = ObjectStores(store=store).locate("a.parquet")
-    assert location is not None
-    with ObjectSource(location) as source, pytest.raises(StorageError, match="on S3 only; give an output elsewhere"):
-        s3_rewrite.rewrite_in_place(source)
 
 
 def test_a_store_of_the_callers_with_a_prefix(s3: Any) -> None:
@@ -608,5 +519,175 @@ def test_a_store_of_the_callers_with_a_prefix(s3: Any) -> None:
     location = ObjectStores(store=store).locate("er/a.parquet")
     assert location is not None
     with ObjectSource(location) as source:
-        write(s3_rewrite.rewrite_in_place(source), len(OLD["small"]) - CUT)
+        write(rewrite_in_place(source, SIZES), len(OLD["small"]) - CUT)
     assert s3.get("deep/er/a.parquet") == NEW["small"]
+
+
+# A store that does not answer: the call ends in time, an interrupt ends it at once, and no object is half done
+
+
+LIMIT = 1.5  # seconds, more than a busy machine takes for a request
+BUSY = 60.0  # seconds that a busy machine may add; without the time_limits a call would take 300 s and more
+TIMED_STEPS = {"small": 9 + 6, "large": 20 + 9}  # of a rewrite, after what a bucket shows once
+AT_EACH_TIMED_STEP = sampled([(size, step) for size, steps in TIMED_STEPS.items() for step in range(steps)], 12)
+
+
+@pytest.fixture
+def time_limits(s3: Any) -> None:
+    """Several parts of a modest object, and little time for a request."""
+    s3.limit_parts(smallest=PART)
+    s3.storage_options |= {"retry_timeout": LIMIT, "timeout": 300, "init_backoff": 0.01}
+
+
+@pytest.mark.usefixtures("time_limits")
+@pytest.mark.ci
+@pytest.mark.parametrize(("times", "carried_out"), [(1000, False), (1, True)])
+@pytest.mark.parametrize(("size", "step"), AT_EACH_TIMED_STEP)
+def test_an_answer_that_never_comes_ends_the_call_in_time(
+    s3: Any, size: str, step: int, times: int, carried_out: bool
+) -> None:
+    hang = s3.hang_after if carried_out else s3.hang
+    begun = 0.0
+    fault: Any = None
+
+    def harm() -> None:
+        nonlocal begun, fault
+        fault = hang(None, times=times, skip=step)
+        begun = time.monotonic()
+
+    for limit in (LIMIT, 5 * LIMIT, 20 * LIMIT):
+        remaining = {*s3.uploads(), *s3._server.objects.get_bucket(s3.bucket).keys}
+        s3.storage_options["retry_timeout"] = limit
+        error = rewritten(s3, size, harm)
+        took = time.monotonic() - begun
+        if fault.happened or error is None:
+            break
+        # The machine is so busy that an earlier request took longer than the limit.
+        fault.times = 0
+    assert fault.happened
+    # What comes before the step takes its own time, on a busy machine, too.
+    assert took < limit + 1 + BUSY
+    final = s3.get(KEY)
+    assert final in (OLD[size], NEW[size])
+    if error is None:  # the access control list, which need not be readable; or the clean-up
+        assert final == NEW[size]
+        return
+    assert isinstance(error, StorageError)
+    text = str(error)
+    if final == NEW[size]:
+        assert "cannot tell whether it was written" in text or "it was written, but cannot be read back" in text
+    for key in s3._server.objects.get_bucket(s3.bucket).keys:
+        assert NAME not in key or key in text or key in remaining
+    for upload in s3.uploads():
+        assert upload in text or upload in remaining or carried_out  # no client got its number
+
+
+@pytest.mark.usefixtures("time_limits")
+@pytest.mark.parametrize(("size", "step"), AT_EACH_TIMED_STEP)
+def test_an_interrupt_ends_the_call_within_a_second(s3: Any, size: str, step: int) -> None:
+    s3.storage_options |= {"retry_timeout": 300}
+    begun: list[float] = []
+
+    def interrupt(request: Any) -> None:
+        begun.append(time.monotonic())
+        os.kill(os.getpid(), signal.SIGINT)
+        s3._never(request)
+
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        error = rewritten(s3, size, lambda: s3.before(None, interrupt, skip=step))
+        took = time.monotonic() - begun[0]
+    finally:
+        signal.signal(signal.SIGINT, before)
+    assert isinstance(error, KeyboardInterrupt)
+    assert took < 1 + BUSY
+    assert s3.get(KEY) in (OLD[size], NEW[size])
+    assert s3.uploads() == []
+
+
+# Requests by themselves
+
+
+@pytest.fixture
+def head(s3: Any) -> Callable[..., Any]:
+    """A HEAD of an object of one byte, by a client that tries everything once."""
+    s3.put("a", b"x")
+    options = {name: text for name, text in s3.storage_options.items() if name.startswith("aws_")}
+    client = s3_client.connect(s3.bucket, options, "a")
+    return lambda: client.head_object(Bucket=s3.bucket, Key="a")
+
+
+def test_tries_are_counted_and_paused(s3: Any, head: Any) -> None:
+    fault = s3.fail("HeadObject", times=1000)
+    begun = time.monotonic()
+    with pytest.raises(s3_client.failure_types()):
+        Requests(RequestLimits(max_retries=3, init_backoff=0.1, max_backoff=0.2)).send(head)
+    assert fault.happened == 4
+    assert 0.05 + 0.1 + 0.1 < time.monotonic() - begun < 1.5 + BUSY
+
+
+def test_permanent_failures_are_not_retried(s3: Any, head: Any) -> None:
+    for status, code in (
+        (403, "AccessDenied"),
+        (404, "NoSuchKey"),
+        (412, "PreconditionFailed"),
+        (501, "No"),
+        (409, "C"),
+    ):
+        fault = s3.fail("HeadObject", times=1000, status=status, code=code)
+        with pytest.raises(s3_client.failure_types()):
+            Requests(RequestLimits()).send(head)
+        assert fault.happened == 1
+        fault.times = 0
+
+
+def test_a_try_has_a_time_of_its_own(s3: Any, head: Any) -> None:
+    fault = s3.hang("HeadObject", times=2)
+    begun = time.monotonic()
+    Requests(RequestLimits(timeout=0.2, init_backoff=0)).send(head)
+    assert fault.happened == 2
+    assert time.monotonic() - begun < 1.5 + BUSY
+
+
+def test_a_late_answer_is_handed_on(s3: Any, head: Any) -> None:
+    s3.before("HeadObject", lambda request: time.sleep(0.5))
+    late: list[Any] = []
+    came = threading.Event()
+
+    def take(answer: Any) -> None:
+        late.append(answer)
+        came.set()
+
+    with pytest.raises(s3_client.NoS3AnswerError, match=r"no answer within 0\.\d s"):
+        Requests(RequestLimits(retry_timeout=0.2)).send(head, take)
+    assert came.wait(BUSY)
+    assert late[0]["ContentLength"] == 1
+
+
+def test_the_first_error_gives_up_what_is_beside(s3: Any, head: Any) -> None:
+    fault = s3.hang("HeadObject", times=3)
+    begun = time.monotonic()
+    requests = Requests(RequestLimits())
+
+    def fail() -> None:
+        raise StorageError("no")
+
+    with pytest.raises(StorageError):
+        requests.together([fail, *[lambda: requests.send(head)] * 3])
+    assert time.monotonic() - begun < 1 + BUSY
+    fault.times = 0
+    assert requests.together([lambda: requests.send(head)] * 2)[1]["ContentLength"] == 1
+
+
+@pytest.mark.usefixtures("time_limits")
+def test_an_upload_whose_number_comes_late_is_aborted(s3: Any) -> None:
+    # The time is over before the answer comes; the thread that waited for it aborts the upload.
+    fault = s3.after("CreateMultipartUpload", lambda request: time.sleep(LIMIT + 0.5), skip=1)
+    error = rewritten(s3, "large", lambda: None)
+    assert isinstance(error, StorageError)
+    assert "no answer" in str(error)
+    assert fault.happened == 1
+    end = time.monotonic() + BUSY
+    while s3.uploads() and time.monotonic() < end:
+        time.sleep(0.05)
+    assert s3.uploads() == []

@@ -102,8 +102,8 @@ def test_no_file_with_a_row_is_ruled_out(tables: list[Path]) -> None:
             continue  # a log without its data
         for name in snapshot.leaves:
             if name not in snapshot.partition_values.column_names:
-                ruled_out += check_column(snapshot, name, {path: data[name] for path, data in files.items()}, rng, 12)
-    assert ruled_out > 1_000
+                ruled_out += check_column(snapshot, name, {path: data[name] for path, data in files.items()}, rng, 5)
+    assert ruled_out > 400
 
 
 def test_partition_values_are_those_of_the_rows(tables: list[Path]) -> None:

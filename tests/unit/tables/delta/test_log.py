@@ -172,20 +172,30 @@ def test_broken_lines(tmp_path: Path, number: int) -> None:
     assert len(str(caught.value)) < 2_000
 
 
-def test_limits(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    path = commit(tmp_path, 0, [*BEGIN, *(add(f"{n:09}.parquet") for n in range(100))])
-    assert b"\n" in path.read_bytes()
-    monkeypatch.setattr(reader, "_CHUNK_BYTES", 7)
-    assert len(read_live_adds(str(tmp_path), 0)) == 100  # lines lie across chunks
-    monkeypatch.setattr(reader, "_LONGEST_LINE", 50)
-    with pytest.raises(ParquetBloomError, match="a line is longer than 50 bytes"):
-        read_live_adds(str(tmp_path), 0)
-    monkeypatch.undo()
-    monkeypatch.setattr(reader, "_MOST_ACTIONS", 99)
-    with pytest.raises(ParquetBloomError, match="more than 99 files"):
-        read_live_adds(str(tmp_path), 0)
-    write_checkpoint(tmp_path, 0, [*BEGIN, *(add(f"{n}") for n in range(100))], "v2 json")
-    with pytest.raises(ParquetBloomError, match="too many actions"):
+def test_lines_across_pieces_of_what_is_read(tmp_path: Path) -> None:
+    path = commit(tmp_path, 0, [*BEGIN, *(add(f"{n:0200}.parquet") for n in range(30_000))])
+    assert path.stat().st_size > 8.5 * 2**20
+    assert len(read_live_adds(str(tmp_path), 0)) == 30_000
+
+
+@pytest.mark.parametrize(
+    ("name", "limit", "kind", "problem"),
+    [
+        ("_LONGEST_LINE", 50, None, "a line is longer than 50 bytes"),
+        ("_MOST_ACTIONS", 99, None, "more than 99 files"),
+        ("_MOST_ACTIONS", 99, "v2 json", "too many actions"),
+    ],
+)
+def test_limits(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, limit: int, kind: str | None, problem: str
+) -> None:
+    state = [*BEGIN, *(add(f"{n:09}.parquet") for n in range(100))]
+    path = commit(tmp_path, 0, state)
+    path.write_text(path.read_text().rstrip("\n"))
+    if kind:
+        write_checkpoint(tmp_path, 0, state, kind)
+    monkeypatch.setattr(reader, name, limit)
+    with pytest.raises(ParquetBloomError, match=problem):
         read_live_adds(str(tmp_path), 0)
 
 

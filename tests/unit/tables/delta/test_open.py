@@ -188,17 +188,6 @@ def test_threads_and_pickles(tmp_path: Path) -> None:
     assert len(again.find_statistics("id") or ()) == 1
 
 
-def test_its_text_has_no_secrets(tmp_path: Path) -> None:
-    secret = "s3cr3t+very/long=key"
-    table = delta(
-        "s3://bucket/t", storage_options={"AWS_SECRET_ACCESS_KEY": secret, "AWS_ACCESS_KEY_ID": "AKIDEXAMPLE"}
-    )
-    assert repr(table) == "<parquet_bloom delta table 's3://bucket/t'>"
-    assert secret not in repr(delta(f"https://user:{secret}@host/t"))
-    write(tmp_path / "t", 0)
-    assert repr(delta(tmp_path / "t").read_snapshot()) == f"<Delta table '{tmp_path}/t' at version 0, 1 file>"
-
-
 def at(text: str) -> float:
     return dt.datetime.fromisoformat(text).replace(tzinfo=UTC).timestamp()
 
@@ -573,20 +562,6 @@ def test_broken_metadata(tmp_path: Path, broken: dict[str, Any]) -> None:
     text = str(caught.value)
     assert len(text.splitlines()) == 1
     assert "<unknown>" not in text  # frames of a backtrace
-
-
-def test_mapped_columns_without_physical_names(tmp_path: Path) -> None:
-    begin = beginning([column("id", "long")], (), {"delta.columnMapping.mode": "name"}, ["columnMapping"])
-    commit(tmp_path, 0, [*begin, add("a")])
-    with pytest.raises(ParquetBloomError):
-        delta(tmp_path).read_snapshot()
-
-
-def test_the_library_is_missing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(__import__("sys").modules, "deltalake", None)
-    table = delta(tmp_path)
-    with pytest.raises(ParquetBloomError, match=r"pip install 'parquet-bloom\[delta\]'"):
-        table.read_snapshot()
 
 
 def test_a_table_in_an_object_store(s3: Any) -> None:

@@ -162,38 +162,6 @@ def test_rows_of_an_iceberg_file_are_deleted_before_our_commit(tmp_path: Path) -
     assert not embed_table(table, ["id"]).changed
 
 
-def test_each_try_meets_another_writer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from deltalake import DeltaTable, write_deltalake
-
-    from parquet_bloom.tables.embed import exchange_delta
-
-    root = tables.make_delta(tmp_path / "table", 1)
-    commit, tries = exchange_delta.DeltaTarget.commit, []
-
-    def late(self: Any, *args: Any) -> Any:
-        tries.append(1)
-        write_deltalake(root, tables.rows(10_000 + len(tries), 1), mode="append")
-        return commit(self, *args)
-
-    monkeypatch.setattr(exchange_delta.DeltaTarget, "commit", late)
-    files = data_files(root)
-    with pytest.raises(ConcurrentChangeError, match="during each of 3 attempts; nothing was changed") as caught:
-        embed_table(root, ["id"], retries=2)
-    assert "\n" not in str(caught.value)
-    assert len(tries) == 3
-    assert len(data_files(root)) == len(files) + 3  # of the other writer
-    assert DeltaTable(root).version() == 3
-    monkeypatch.setattr(
-        exchange_delta.DeltaTarget,
-        "commit",
-        lambda self, *args: late(self, *args) if len(tries) < 5 else commit(self, *args),
-    )
-    report = embed_table(root, ["id"], retries=2)
-    assert report.attempts == 3
-    assert len(report.files) == 8  # and those that came meanwhile are for another time
-    assert report.new_version == 6
-
-
 def test_another_table_takes_its_place(tmp_path: Path) -> None:
     import shutil
 

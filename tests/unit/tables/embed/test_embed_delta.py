@@ -245,52 +245,35 @@ def test_nested_and_missing_columns(tmp_path: Path) -> None:
         embed_table(root, ["user.id"], set_property=True)
 
 
-@pytest.mark.parametrize(
-    "feature",
-    [
-        *("rowTracking", "inCommitTimestamp", "domainMetadata", "clustering", "icebergCompatV1", "icebergCompatV2"),
-        *("typeWidening", "identityColumns", "allowColumnDefaults", "something-new"),
-    ],
+REFUSED = (
+    *("rowTracking", "inCommitTimestamp", "domainMetadata", "clustering", "icebergCompatV1", "icebergCompatV2"),
+    *("typeWidening", "identityColumns", "allowColumnDefaults", "something-new"),
 )
-def test_features_that_are_refused(root: str, feature: str) -> None:
+TAKEN = (
+    *("appendOnly", "changeDataFeed", "deletionVectors", "timestampNtz", "v2Checkpoint"),
+    *("variantType", "variantType-preview"),  # of which the table has no column
+)
+
+
+@pytest.mark.parametrize("feature", [*REFUSED, *TAKEN])
+def test_features_are_taken_or_refused(root: str, feature: str) -> None:
+    of_writers = feature in ("appendOnly", "changeDataFeed") or feature in set(REFUSED) - {"typeWidening"}
+    protocol = {"minReaderVersion": 3, "minWriterVersion": 7}
+    protocol |= {"readerFeatures": [] if of_writers else [feature], "writerFeatures": [feature]}
+
     def change(action: dict[str, Any]) -> None:
         if "protocol" in action:
-            readers = ["typeWidening"] if feature == "typeWidening" else []
-            action["protocol"] = {
-                "minReaderVersion": 3,
-                "minWriterVersion": 7,
-                "readerFeatures": readers,
-                "writerFeatures": [feature],
-            }
-
-    edit_log(root, change)
-    with pytest.raises(ParquetBloomError, match=f"feature {feature}, with which files cannot be .* a lake index"):
-        embed_table(root, ["id"])
-    assert len(data_files(root)) == 10
-
-
-@pytest.mark.parametrize(
-    "feature",
-    [
-        *("appendOnly", "changeDataFeed", "deletionVectors", "timestampNtz", "v2Checkpoint"),
-        *("variantType", "variantType-preview"),  # of which the table has no column
-    ],
-)
-def test_features_that_are_taken(root: str, feature: str) -> None:
-    def change(action: dict[str, Any]) -> None:
-        if "protocol" in action:
-            readers = [feature] if feature not in ("appendOnly", "changeDataFeed") else []
-            action["protocol"] = {
-                "minReaderVersion": 3,
-                "minWriterVersion": 7,
-                "readerFeatures": readers,
-                "writerFeatures": [feature],
-            }
+            action["protocol"] = protocol
         if "metaData" in action and feature == "appendOnly":
             action["metaData"]["configuration"] = {"delta.appendOnly": "true"}
 
     before = tables.read_delta(root)
     edit_log(root, change)
+    if feature in REFUSED:
+        with pytest.raises(ParquetBloomError, match=f"feature {feature}, with which files cannot be .* a lake index"):
+            embed_table(root, ["id"])
+        assert len(data_files(root)) == 10
+        return
     assert len(embed_table(root, ["id"]).files) == 10
     assert tables.read_delta(root) == before
 

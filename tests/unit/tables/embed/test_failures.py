@@ -15,13 +15,23 @@ from support.writers import changing_tables as tables
 
 import parquet_bloom
 from parquet_bloom.errors import ConcurrentChangeError, ParquetBloomError, StorageError
-from parquet_bloom.storage.local import copy_front
 from parquet_bloom.tables.embed import exchange_delta as embed_delta
 from parquet_bloom.tables.embed import exchange_iceberg as embed_iceberg
 from parquet_bloom.tables.embed.embed_table import embed_table
 
 pytest.importorskip("deltalake")
 pytest.importorskip("pyiceberg")
+
+
+def remote(catalog: Any, commit: Callable[..., Any]) -> Any:
+    """The same catalog, behind a network: `commit` gets its own method and the arguments of each commit."""
+    from pyiceberg.catalog.sql import SqlCatalog
+
+    class Remote(SqlCatalog):
+        def commit_table(self, *args: Any) -> Any:
+            return commit(super().commit_table, *args)
+
+    return Remote(catalog.name, **catalog.properties)
 
 
 class Kind(NamedTuple):
@@ -34,20 +44,35 @@ class Kind(NamedTuple):
     target: Any
 
 
-@pytest.fixture(params=["delta", "iceberg"])
-def kind(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Kind]:
+def make(kind: str, folder: Path) -> Kind:
     from deltalake import DeltaTable
 
+    if kind == "delta":
+        root = tables.make_delta(folder / "table", 2, partitioned=False)
+        return Kind(
+            root, folder, lambda: DeltaTable(root).version(), lambda: tables.read_delta(root), embed_delta.DeltaTarget
+        )
+    table, reader = tables.make_iceberg(folder, 2), tables.open_catalog(folder)
+    load = lambda: reader.load_table("db.events")  # noqa: E731
+    return Kind(
+        table,
+        folder,
+        lambda: len(load().snapshots()),
+        lambda: tables.contents(load().scan().to_arrow()),
+        embed_iceberg.IcebergTarget,
+    )
+
+
+@pytest.fixture(autouse=True)
+def _quiet() -> Iterator[None]:
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", message="Parquet writer option")
-        if request.param == "delta":
-            root = tables.make_delta(tmp_path / "table", 2, partitioned=False)
-            rows = lambda: tables.read_delta(root)  # noqa: E731
-            yield Kind(root, tmp_path, lambda: DeltaTable(root).version(), rows, embed_delta.DeltaTarget)
-        else:
-            table = tables.make_iceberg(tmp_path, 2)
-            count, rows = lambda: len(tables.reload(table).snapshots()), lambda: tables.read_iceberg(table)
-            yield Kind(table, tmp_path, count, rows, embed_iceberg.IcebergTarget)
+        yield
+
+
+@pytest.fixture(params=["delta", "iceberg"])
+def kind(request: pytest.FixtureRequest, tmp_path: Path) -> Kind:
+    return make(request.param, tmp_path)
 
 
 def files_in(folder: Path) -> set[str]:
@@ -61,20 +86,15 @@ def library_commit(kind: Kind, monkeypatch: pytest.MonkeyPatch) -> Callable[[Cal
     """Replace the library's commit by a function that gets it and its arguments."""
 
     def replace(function: Callable[..., Any]) -> None:
-        if isinstance(kind.table, str):
-            from deltalake import DeltaTable
+        if not isinstance(kind.table, str):
+            kind.table.catalog = remote(kind.table.catalog, function)
+            return
+        from deltalake import DeltaTable
 
-            genuine = DeltaTable.create_write_transaction
-            monkeypatch.setattr(
-                DeltaTable,
-                "create_write_transaction",
-                lambda self, *args, **more: function(genuine, self, *args, **more),
-            )
-        else:
-            from pyiceberg.catalog.sql import SqlCatalog
-
-            commit = SqlCatalog.commit_table
-            monkeypatch.setattr(SqlCatalog, "commit_table", lambda self, *args: function(commit, self, *args))
+        genuine = DeltaTable.create_write_transaction
+        monkeypatch.setattr(
+            DeltaTable, "create_write_transaction", lambda self, *args, **more: function(genuine, self, *args, **more)
+        )
 
     return replace
 
@@ -147,6 +167,7 @@ def test_while_it_is_unknown_no_file_is_deleted(
     assert (kind.rows(), kind.count()) == (before, count + committed)
     # The next run does it, if it is not done.
     monkeypatch.undo()
+    library_commit(lambda genuine, *args, **more: genuine(*args, **more))
     assert embed_table(kind.table, ["id"]).changed is not committed
     assert (kind.rows(), kind.count()) == (before, count + 1)
 
@@ -163,21 +184,16 @@ def test_an_interrupt_while_files_are_written(kind: Kind) -> None:
     assert kind.count() == count
 
 
-@pytest.mark.parametrize("code", [errno.ENOSPC, errno.EDQUOT])
-def test_a_full_disk(kind: Kind, code: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    files, calls, write_at = files_in(kind.folder), [], copy_front.write_at
-
-    def full(*args: Any) -> None:
-        calls.append(args)
-        if len(calls) > 4:
-            raise OSError(code, os.strerror(code))
-        write_at(*args)
-
-    monkeypatch.setattr(copy_front, "write_at", full)
+@pytest.mark.parametrize("name", ["delta", "iceberg"])
+def test_a_full_disk(disk: Path, name: str) -> None:
+    kind = make(name, disk)
+    status = os.statvfs(disk)
+    (disk / "fill").write_bytes(bytes(status.f_bavail * status.f_frsize))
+    files = files_in(disk)
     with pytest.raises(StorageError) as caught:
         embed_table(kind.table, ["id", "s"], threads=1)
-    assert caught.value.errno == code
-    assert files_in(kind.folder) == files
+    assert caught.value.errno == errno.ENOSPC
+    assert files_in(disk) == files
 
 
 def test_new_files_that_a_vacuum_has_deleted(kind: Kind) -> None:
@@ -199,35 +215,31 @@ def test_new_files_that_a_vacuum_has_deleted(kind: Kind) -> None:
 
 def test_a_catalog_that_may_have_got_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A server that did not answer may commit later, as long as the branch is where it was."""
-    from pyiceberg.catalog.sql import SqlCatalog
     from pyiceberg.exceptions import CommitStateUnknownException, ForbiddenError
 
     table = tables.make_iceberg(tmp_path, 2)
-    before, old = tables.read_iceberg(table), set(tmp_path.rglob("*"))
-    monkeypatch.setattr(embed_iceberg, "_ends_with_call", lambda catalog: False)
-    commit, sent = SqlCatalog.commit_table, []
+    catalog, before, sent = table.catalog, tables.read_iceberg(table), []
 
-    def lose(self: Any, *args: Any) -> None:
+    def lose(commit: Any, *args: Any) -> None:
         sent.append(args)
         raise CommitStateUnknownException("no answer")
 
-    monkeypatch.setattr(SqlCatalog, "commit_table", lose)
+    monkeypatch.setattr(embed_iceberg, "_ends_with_call", lambda catalog: False)  # as if it were not a local database
+    table.catalog = remote(catalog, lose)
     with pytest.raises(ParquetBloomError, match=r"not known whether the commit succeeded.*may get it yet"):
         embed_table(table, ["id"])
-    monkeypatch.setattr(SqlCatalog, "commit_table", commit)
-    table.catalog.commit_table(*sent[0])  # it arrives
+    catalog.commit_table(*sent[0])  # it arrives
     assert tables.read_iceberg(table) == before
     assert not embed_table(table, ["id"]).changed
     assert len(tables.reload(table).snapshots()) == 3
     # If another writer has committed, it cannot arrive any more.
     old = set(tmp_path.rglob("*.parquet")) | set(tmp_path.rglob("*.avro"))
 
-    def overtake(self: Any, *args: Any) -> None:
-        monkeypatch.setattr(SqlCatalog, "commit_table", commit)
-        tables.reload(table).append(tables.rows(7_000, 5))
+    def overtake(commit: Any, *args: Any) -> None:
+        catalog.load_table("db.events").append(tables.rows(7_000, 5))
         raise CommitStateUnknownException("no answer")
 
-    monkeypatch.setattr(SqlCatalog, "commit_table", overtake)
+    table.catalog = remote(catalog, overtake)
     with pytest.raises(StorageError, match="cannot commit to the Iceberg table: no answer"):
         embed_table(table, ["s"])
     new = (set(tmp_path.rglob("*.parquet")) | set(tmp_path.rglob("*.avro"))) - old
@@ -235,33 +247,54 @@ def test_a_catalog_that_may_have_got_it(tmp_path: Path, monkeypatch: pytest.Monk
     # What a server refuses is not in doubt.
     old |= new
 
-    def forbid(self: Any, *args: Any) -> None:
+    def forbid(commit: Any, *args: Any) -> None:
         raise ForbiddenError("not allowed")
 
-    monkeypatch.setattr(SqlCatalog, "commit_table", forbid)
+    table.catalog = remote(catalog, forbid)
     with pytest.raises(StorageError, match="not allowed"):
         embed_table(table, ["s"])
     assert set(tmp_path.rglob("*.parquet")) | set(tmp_path.rglob("*.avro")) == old
 
 
-def test_a_commit_that_is_refused_for_its_own_sake(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_commit_that_is_refused_for_its_own_sake(tmp_path: Path) -> None:
     """A client that did not get the answer sends a request again, and is told that the branch has moved."""
-    from pyiceberg.catalog.sql import SqlCatalog
     from pyiceberg.exceptions import CommitFailedException
 
     table = tables.make_iceberg(tmp_path, 2)
-    before, commit = tables.read_iceberg(table), SqlCatalog.commit_table
+    before = tables.read_iceberg(table)
 
-    def twice(self: Any, *args: Any) -> None:
-        commit(self, *args)
+    def twice(commit: Any, *args: Any) -> None:
+        commit(*args)
         raise CommitFailedException("the branch has moved")
 
-    monkeypatch.setattr(SqlCatalog, "commit_table", twice)
+    table.catalog = remote(table.catalog, twice)
     report = embed_table(table, ["id"])
-    assert len(report.files) == 2
-    assert report.attempts == 1
+    assert (len(report.files), report.attempts) == (2, 1)
     assert report.new_version == tables.reload(table).current_snapshot().snapshot_id
     assert tables.read_iceberg(table) == before
+
+
+def test_each_try_meets_another_writer(tmp_path: Path) -> None:
+    table = tables.make_iceberg(tmp_path, 1)
+    catalog, tries, late = table.catalog, [], 99
+
+    def commit(genuine: Any, *args: Any) -> Any:
+        tries.append(1)
+        if len(tries) <= late:
+            catalog.load_table("db.events").append(tables.rows(10_000 + len(tries), 1))
+        return genuine(*args)
+
+    table.catalog = remote(catalog, commit)
+    files = len(list(tmp_path.rglob("*.parquet")))
+    with pytest.raises(ConcurrentChangeError, match="during each of 3 attempts; nothing was changed") as caught:
+        embed_table(table, ["id"], retries=2)
+    assert "\n" not in str(caught.value)
+    assert len(tries) == 3
+    assert len(list(tmp_path.rglob("*.parquet"))) == files + 3  # of the other writer
+    late = 5
+    report = embed_table(table, ["id"], retries=2)
+    assert (report.attempts, len(report.files)) == (3, files + 3)  # those that came meanwhile are for another time
+    assert len(tables.reload(table).snapshots()) == 7
 
 
 # ------------------------------------------------------------------------- metadata files that pyiceberg has written
@@ -274,7 +307,7 @@ def read_folder(folder: Path) -> Any:
 
 @pytest.mark.parametrize("how", ["locked", "full at once", "full", "refused", "interrupted"])
 @pytest.mark.parametrize("what", ["files", "properties", "both"])
-def test_no_metadata_file_is_left(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, how: str, what: str) -> None:
+def test_no_metadata_file_is_left(tmp_path: Path, how: str, what: str) -> None:
     """A commit that fails when the catalog has written the metadata file already, or while it does."""
     from pyiceberg.catalog.sql import SqlCatalog
     from pyiceberg.exceptions import CommitFailedException
@@ -283,61 +316,60 @@ def test_no_metadata_file_is_left(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     if what == "properties":
         embed_table(table, ["id"])
     before, files, folder = tables.read_iceberg(table), files_in(tmp_path), tmp_path / "warehouse" / "db" / "events"
-    write, calls = SqlCatalog._write_metadata, []
+    calls: list[str] = []
 
-    def fail(metadata: Any, io: Any, metadata_path: str) -> None:
-        calls.append(metadata_path)
-        path = Path(metadata_path.removeprefix("file://"))
-        if how != "full at once":
-            write(metadata, io, metadata_path)
-        if how.startswith("full"):
-            path.write_bytes(path.read_bytes()[:1000] if path.exists() else b"")
-            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-        if how == "refused":
-            raise CommitFailedException("another was first")
-        if how == "interrupted":
-            raise KeyboardInterrupt
+    class Failing(SqlCatalog):
+        @staticmethod
+        def _write_metadata(metadata: Any, io: Any, metadata_path: str) -> None:
+            calls.append(metadata_path)
+            path = Path(metadata_path.removeprefix("file://"))
+            if how != "full at once":
+                SqlCatalog._write_metadata(metadata, io, metadata_path)
+            if how.startswith("full"):
+                path.write_bytes(path.read_bytes()[:1000] if path.exists() else b"")
+                raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+            if how == "refused":
+                raise CommitFailedException("another was first")
+            if how == "interrupted":
+                raise KeyboardInterrupt
 
-    monkeypatch.setattr(SqlCatalog, "_write_metadata", staticmethod(fail))
     more = {"set_property": what != "files", "retries": 2}
+    genuine, properties = table.catalog, table.catalog.properties
     if how == "locked":
         other = sqlite3.connect(tmp_path / "catalog.db", isolation_level=None)
         other.execute("BEGIN IMMEDIATE")  # readers go on, writers wait, and give up
-        properties = {"uri": f"{table.catalog.properties['uri']}?timeout=0.1"}
-        table.catalog = SqlCatalog("catalog", **{**table.catalog.properties, **properties})
+        properties = {**properties, "uri": f"{properties['uri']}?timeout=0.1"}
+    table.catalog = Failing("catalog", **properties)
     with pytest.raises(KeyboardInterrupt if how == "interrupted" else ParquetBloomError):
         embed_table(table, ["id"], **more)
     if how == "locked":
         other.close()
+    table.catalog = genuine
     assert len(calls) == (3 if how == "refused" else 1)
     assert files_in(tmp_path) == files
     assert read_folder(folder) == tables.read_iceberg(table) == before
-    monkeypatch.setattr(SqlCatalog, "_write_metadata", staticmethod(write))
     assert embed_table(table, ["id"], **more).changed
     assert read_folder(folder) == before
 
 
-def test_metadata_files_of_others_are_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_metadata_files_of_others_are_kept(tmp_path: Path) -> None:
     """The catalog opens files of commits that came between, which later ones may not name any more."""
-    from pyiceberg.catalog.sql import SqlCatalog
-
     table = tables.make_iceberg(tmp_path, 2)
     with table.transaction() as change:
         change.set_properties({"write.metadata.previous-versions-max": "1"})
-    commit, names = SqlCatalog.commit_table, set()
+    catalog, names = table.catalog, set()
 
-    def late(self: Any, *args: Any) -> Any:
-        monkeypatch.setattr(SqlCatalog, "commit_table", commit)
-        tables.reload(table).append(tables.rows(7_000, 5))
+    def late(commit: Any, *args: Any) -> Any:
+        load = catalog.load_table
+        load("db.events").append(tables.rows(7_000, 5))
         try:
-            return commit(self, *args)
+            return commit(*args)
         finally:
             for number in range(3):
-                tables.reload(table).append(tables.rows(8_000 + number, 1))
+                load("db.events").append(tables.rows(8_000 + number, 1))
             names.update(path.name for path in tmp_path.rglob("*.metadata.json"))
-            monkeypatch.setattr(SqlCatalog, "commit_table", late)
 
-    monkeypatch.setattr(SqlCatalog, "commit_table", late)
+    table.catalog = remote(catalog, late)
     with pytest.raises(ConcurrentChangeError):
         embed_table(table, ["id"], retries=0)
     assert {path.name for path in tmp_path.rglob("*.metadata.json")} == names
@@ -345,19 +377,16 @@ def test_metadata_files_of_others_are_kept(tmp_path: Path, monkeypatch: pytest.M
     assert read_folder(tmp_path / "warehouse" / "db" / "events") == tables.read_iceberg(table)
 
 
-def test_a_lost_answer_of_a_commit_of_properties(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_lost_answer_of_a_commit_of_properties(tmp_path: Path) -> None:
     """The catalog has taken the metadata file, which is not to be deleted."""
-    from pyiceberg.catalog.sql import SqlCatalog
-
     table = tables.make_iceberg(tmp_path, 2)
     embed_table(table, ["id"])
-    commit = SqlCatalog.commit_table
 
-    def lose(self: Any, *args: Any) -> None:
-        commit(self, *args)
+    def lose(commit: Any, *args: Any) -> None:
+        commit(*args)
         raise RuntimeError("no answer")
 
-    monkeypatch.setattr(SqlCatalog, "commit_table", lose)
+    table.catalog = remote(table.catalog, lose)
     with pytest.raises(ParquetBloomError, match="no answer"):
         embed_table(table, ["id"], set_property=True)
     assert tables.reload(table).metadata.properties["write.parquet.bloom-filter-enabled.column.id"] == "true"

@@ -15,10 +15,16 @@ import pyarrow as pa
 import pytest
 from support.writers.iceberg_tables import Entry, HandTable
 
+import parquet_bloom
 from parquet_bloom.errors import ParquetBloomError, StorageError
 from parquet_bloom.hashing.column_type import from_arrow
+from parquet_bloom.predicate.pruning import PruningPredicate
+from parquet_bloom.predicate.tree import Compare, Equal, NotEqual
+from parquet_bloom.tables.iceberg import iceberg_deletes, iceberg_statistics
+from parquet_bloom.tables.iceberg.iceberg_snapshot import translate_settings
 from parquet_bloom.tables.iceberg.iceberg_statistics import decode_bounds
 from parquet_bloom.tables.iceberg.iceberg_table import iceberg
+from parquet_bloom.tables.iceberg.manifests import DeleteFile
 from parquet_bloom.tables.table_snapshot import TableColumn
 
 pytest.importorskip("pyiceberg")
@@ -216,3 +222,78 @@ def test_metadata_that_contradicts_itself(tmp_path: Path) -> None:
     table.metadata["schemas"][0]["fields"][0]["type"] = "variant"
     with pytest.raises(StorageError, match="cannot read the Iceberg table"):
         iceberg(table.write_metadata(), outside=True).read_snapshot()
+
+
+# Bounds in Iceberg manifests that were cut and not rounded up: of columns, and of the paths that deletes name
+
+
+pytest.importorskip("pyiceberg")
+
+
+@pytest.mark.parametrize("arrow_type", [pa.string(), pa.binary()])
+def test_bounds_of_columns_that_are_cut(arrow_type: pa.DataType) -> None:
+    """The second file's bound is of its partition, which is never cut; the third one's is short."""
+    upper = pa.array([b"k" * 16, b"k" * 16, b"k" * 5, None], pa.binary())
+    lower = pa.array([b"k" * 16 + b"a", b"k" * 16, b"k", None], pa.binary())
+    unknown = np.full(4, -1, np.int8)
+    is_exact = np.array([False, True, False, False])
+    made = iceberg_statistics._make_statistics(from_arrow(arrow_type), lower, upper, is_exact, unknown, unknown)
+
+    def possible(node: Any) -> list[bool]:
+        predicate = PruningPredicate(node)
+        return predicate.possible(predicate.decide_all({"a": made}, 4)).tolist()  # type: ignore[no-any-return]
+
+    text = "k" * 16
+    literal = text if pa.types.is_string(arrow_type) else text.encode()
+    longer = literal + literal[:1]
+    assert possible(Equal("a", longer)) == [True, False, False, True]
+    assert possible(Compare("a", ">", longer)) == [True, False, False, True]
+    assert possible(NotEqual("a", literal)) == [True, False, True, True]
+
+
+@pytest.mark.parametrize("cut", [12, 22, 99])
+def test_bounds_of_paths_that_are_cut(cut: int) -> None:
+    path = "s3://bucket/warehouse/data/a.parquet"
+    fields: dict[str, Any] = dict.fromkeys(DeleteFile.__annotations__)
+    file = DeleteFile(**fields)
+    file = file._replace(lower=path.encode()[:cut], upper=path.encode()[:cut])
+    plain = iceberg_deletes.without_scheme(path)
+    assert iceberg_deletes.may_name(file, path)
+    assert not iceberg_deletes.may_name(file, "s3://other/warehouse/data/a.parquet")
+    assert iceberg_deletes._find_target(file, {plain}) == (plain if cut == 99 else None)
+
+
+# Iceberg tables in object stores: the settings of pyiceberg's catalog are those of the data files
+
+
+pytest.importorskip("pyiceberg")
+
+
+def test_settings_are_translated() -> None:
+    assert translate_settings({"type": "sql", "uri": "x"}) is None
+    given = {"s3.endpoint": "http://127.0.0.1:1", "client.region": "eu-west-1", "s3.region": "us-east-1"}
+    expected = {"aws_endpoint": "http://127.0.0.1:1", "aws_region": "us-east-1", "allow_http": "true"}
+    assert translate_settings(given) == expected
+
+
+def test_a_table_of_a_catalog_in_s3(s3: Any, tmp_path: Path) -> None:
+    from pyiceberg.catalog.sql import SqlCatalog
+
+    options = s3.storage_options
+    properties = {
+        "uri": f"sqlite:///{tmp_path}/catalog.db",
+        "warehouse": s3.url("warehouse"),
+        "s3.endpoint": options["aws_endpoint"],
+        "s3.access-key-id": options["aws_access_key_id"],
+        "s3.secret-access-key": options["aws_secret_access_key"],
+        "s3.region": options["aws_region"],
+    }
+    catalog = SqlCatalog("stores", **properties)
+    catalog.create_namespace("db")
+    table = catalog.create_table("db.events", pa.schema([("id", pa.int64())]))
+    for start in (0, 100):
+        table.append(pa.table({"id": range(start, start + 100)}))
+    source = parquet_bloom.iceberg("db.events", catalog=catalog)
+    assert parquet_bloom.read_table(source, "id = 150").to_pylist() == [{"id": 150}]
+    assert parquet_bloom.prune(source, "id = 150").unopened_by == {"table": 1}
+    assert parquet_bloom.dataset(table).count_rows() == 200

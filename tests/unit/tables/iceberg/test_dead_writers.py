@@ -8,17 +8,18 @@ import logging
 import os
 import pickle
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import pyarrow as pa
 import pytest
 
 import parquet_bloom
 from parquet_bloom.errors import ParquetBloomError, StorageError
 from parquet_bloom.tables.iceberg.iceberg_table import iceberg
 from parquet_bloom.tables.iceberg.metadata_folder import ListedFile, MetadataCandidate, choose_among
+
+from .conftest import rows
 
 pytest.importorskip("sqlalchemy")
 sql = pytest.importorskip("pyiceberg.catalog.sql")
@@ -29,50 +30,26 @@ class Died(BaseException):
 
 
 @pytest.fixture
-def catalog(tmp_path: Path) -> Iterator[Any]:
-    (tmp_path / "wh").mkdir()
-    created = sql.SqlCatalog("lake", uri=f"sqlite:///{tmp_path}/c.db", warehouse=f"file://{tmp_path}/wh")
-    created.create_namespace("n")
-    yield created
-    created.close()
-
-
-def rows(first: int, count: int = 3) -> pa.Table:
-    return pa.table({"id": pa.array(range(first, first + count), pa.int64())})
-
-
-@pytest.fixture
-def table(catalog: Any) -> Any:
-    """A table of three and three rows; its latest metadata file has number 2."""
-    made = catalog.create_table("n.t", rows(0).schema, properties={"commit.retry.num-retries": "0"})
-    made.append(rows(0))
-    made.append(rows(3))
-    return made
-
-
-@pytest.fixture
 def root(table: Any, tmp_path: Path) -> Path:
     return tmp_path / "wh" / "n" / "t"
 
 
 @pytest.fixture
-def die(catalog: Any, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Path]:
+def die(catalog: Any) -> Callable[..., Path]:
     """Append rows by a writer that ends when it has written its metadata file; returns that file."""
-    from pyiceberg.catalog.sql import SqlCatalog
 
     def run(error: BaseException, change: Callable[[Any], Any] = lambda table: table.append(rows(100))) -> Path:
         written: list[str] = []
-        genuine = SqlCatalog._write_metadata
 
-        def write(metadata: Any, io: Any, metadata_path: str) -> None:
-            genuine(metadata, io, metadata_path)
-            written.append(metadata_path)
-            raise error
+        class Dying(sql.SqlCatalog):
+            @staticmethod
+            def _write_metadata(metadata: Any, io: Any, metadata_path: str) -> None:
+                sql.SqlCatalog._write_metadata(metadata, io, metadata_path)
+                written.append(metadata_path)
+                raise error
 
-        with monkeypatch.context() as patch:
-            patch.setattr(SqlCatalog, "_write_metadata", staticmethod(write))
-            with pytest.raises(type(error)):
-                change(catalog.load_table("n.t"))
+        with pytest.raises(type(error)):
+            change(Dying("lake", **catalog.properties).load_table("n.t"))
         return Path(written[0].removeprefix("file://"))
 
     return run

@@ -17,10 +17,10 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from support.processes.watching import watching_opens
 from support.writers.iceberg_tables import PATH_ID, Entry, HandTable, make_blob
 
 from parquet_bloom.errors import ParquetBloomError
-from parquet_bloom.tables.iceberg import iceberg_deletes as rows_module
 from parquet_bloom.tables.iceberg.iceberg_deletes import parse_bitmap
 from parquet_bloom.tables.iceberg.iceberg_table import iceberg
 from parquet_bloom.tables.iceberg.manifests import SizedCache
@@ -375,26 +375,22 @@ def test_equality_deletes_that_are_refused(tmp_path: Path) -> None:
         find_in(deletes, 0, 5, read_rows(ROWS, 0, 4))
 
 
-def test_delete_files_are_read_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_delete_files_are_read_once(tmp_path: Path) -> None:
     table = HandTable(tmp_path / "t", [FIELDS])
     files = [table.write_file(ROWS, IDS, sequence=1) for _ in range(4)]
     positions = table.write_positions([(file.path, i) for i, file in enumerate(files)], sequence=2)
     equality = table.write_equality(pa.table({"id": [8]}), {"id": 1}, sequence=2)
     table.add_snapshot([*files, positions, equality])
     snapshot = iceberg(table.write_metadata()).read_snapshot()
-    read: list[str] = []
-    for module, name in ((rows_module, "read_positions"), (rows_module, "read_equality")):
-        original = getattr(module, name)
-        monkeypatch.setattr(module, name, lambda *args, f=original: (read.append(args[1].path), f(*args))[1])
 
     def ask(number: int) -> list[int]:
         path = snapshot.files[number % 4].path
         return find_in(snapshot.deletes[path], 0, 10, read_rows(ROWS, 0, 10))
 
-    with ThreadPoolExecutor(8) as pool:
+    with watching_opens(table.root / "data") as opened, ThreadPoolExecutor(8) as pool:
         answers = list(pool.map(ask, range(40)))
     assert answers == [[i % 4, 8] for i in range(40)]
-    assert sorted(read) == sorted([positions.path, equality.path])
+    assert sorted(opened) == sorted(Path(entry.path).name for entry in (positions, equality))
     again = pickle.loads(pickle.dumps(snapshot.deletes))
     assert find_in(again[snapshot.files[2].path], 0, 10, read_rows(ROWS, 0, 10)) == [2, 8]
 

@@ -9,13 +9,10 @@ import os
 import pickle
 import random
 import shutil
-import time
-from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
-import pyarrow as pa
 import pytest
 from support.scale import scaled
 
@@ -23,30 +20,10 @@ from parquet_bloom.errors import ParquetBloomError, StorageError
 from parquet_bloom.tables.iceberg import iceberg_table
 from parquet_bloom.tables.iceberg.iceberg_table import iceberg
 
+from .conftest import rows
+
 pytest.importorskip("sqlalchemy")
 sql = pytest.importorskip("pyiceberg.catalog.sql")
-
-
-@pytest.fixture
-def catalog(tmp_path: Path) -> Iterator[Any]:
-    (tmp_path / "wh").mkdir()
-    created = sql.SqlCatalog("lake", uri=f"sqlite:///{tmp_path}/c.db", warehouse=f"file://{tmp_path}/wh")
-    created.create_namespace("n")
-    yield created
-    created.close()
-
-
-def rows(first: int) -> pa.Table:
-    return pa.table({"id": pa.array(range(first, first + 3), pa.int64())})
-
-
-@pytest.fixture
-def table(catalog: Any) -> Any:
-    made = catalog.create_table("n.t", rows(0).schema)
-    made.append(rows(0))
-    time.sleep(0.003)  # snapshots of different milliseconds
-    made.append(rows(3))
-    return made
 
 
 def count(named: Any) -> int:

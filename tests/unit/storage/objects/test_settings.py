@@ -1,15 +1,22 @@
-"""boto3's client speaks to the store that obstore's options name."""
+"""Settings of stores: both clients speak to the store that they name, and mistakes are reported on one line."""
 
 from __future__ import annotations
 
 import os
+from contextlib import nullcontext
+from datetime import timedelta
+from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
 from botocore import UNSIGNED
 
+import parquet_bloom
 from parquet_bloom.errors import StorageError
 from parquet_bloom.storage.objects import s3_client
+from parquet_bloom.storage.objects.location import make_store_handle
+from parquet_bloom.storage.objects.request_limits import RequestLimits, seconds
 
 PATH = "s3://lake/a.parquet"
 KEYS = {"aws_access_key_id": "ours", "aws_secret_access_key": "secret", "aws_region": "eu-central-1"}
@@ -97,12 +104,14 @@ def test_options_without_meaning_are_passed_over() -> None:
     s3_client.connect("lake", KEYS | {"timeout": "30s", "bucket": "lake", "aws_conditional_put": "etag"}, PATH)
 
 
-def test_an_old_boto3_is_distinguished_from_a_newer_one(monkeypatch: pytest.MonkeyPatch) -> None:
-    for version in ("1.36.0", "1.100.2", "2.0"):
-        monkeypatch.setattr("boto3.__version__", version)
-        s3_client.connect("lake", KEYS, PATH)
-    monkeypatch.setattr("boto3.__version__", "1.35.99")
-    with pytest.raises(StorageError, match=r"needs boto3 1\.36 or newer"):
+@pytest.mark.parametrize(
+    ("version", "is_old"), [("1.36.0", False), ("1.100.2", False), ("2.0", False), ("1.35.99", True)]
+)
+def test_an_old_boto3_is_distinguished_from_a_newer_one(
+    version: str, is_old: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("boto3.__version__", version)
+    with pytest.raises(StorageError, match=r"needs boto3 1\.36 or newer") if is_old else nullcontext():
         s3_client.connect("lake", KEYS, PATH)
 
 
@@ -125,3 +134,98 @@ def failure(client: Any) -> Exception:
     with pytest.raises(s3_client.failure_types()) as caught:
         client.head_object(Bucket="lake", Key="k")
     return caught.value
+
+
+# The limits of requests, read from the settings that a store was made with
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [("30s", 30), ("500ms", 0.5), ("1 minute 30s", 90), ("2", 2), (2, 2), (0.5, 0.5), (timedelta(seconds=7), 7)],
+)
+def test_durations(text: object, value: float) -> None:
+    assert seconds(text) == value
+
+
+@pytest.mark.parametrize("text", ["", "soon", "5 parsecs", "5s later", None])
+def test_invalid_durations_are_refused(text: object) -> None:
+    with pytest.raises(ValueError, match="is not a duration"):
+        seconds(text)
+
+
+def test_options_reach_the_limits() -> None:
+    options = {"timeout": "3s", "connect_timeout": 1, "max_retries": 2, "retry_timeout": 4, "max_backoff": 0.25}
+    limits = RequestLimits.from_store(make_store_handle("s3://lake", options, "s3://lake/a").store)
+    assert limits == RequestLimits(3.0, 1.0, 2, 0.1, 0.25, 4.0)
+
+
+def test_defaults() -> None:
+    assert RequestLimits.from_store(make_store_handle("s3://lake", {}, "s3://lake/a").store) == RequestLimits()
+    assert RequestLimits.from_store(object()) == RequestLimits()
+
+
+def test_pauses_double_up_to_the_longest() -> None:
+    limits = RequestLimits(init_backoff=1.0, max_backoff=4.0)
+    for tries, longest in ((1, 1), (2, 2), (3, 4), (4, 4), (5000, 4)):
+        assert limits.pause(tries) == longest
+
+
+# Errors of callers about stores and paths are reported on one line, by an exception of the project
+
+
+S3_KEYS = {"aws_access_key_id": "testing", "aws_secret_access_key": "testing", "aws_region": "us-east-1"}
+
+
+@pytest.mark.parametrize(
+    "endpoint", ["localhost:9000", "nonsense", "", "http://", "http:///x", "http://a b", "http://[", "ftp://h"]
+)
+def test_an_endpoint_that_is_not_a_url(endpoint: str) -> None:
+    with pytest.raises(StorageError, match=r"^s3://b/a\.parquet: (?!.*\n)"):
+        parquet_bloom.prune("s3://b/a.parquet", "id = 1", storage_options=S3_KEYS | {"endpoint": endpoint})
+
+
+@pytest.mark.parametrize("path", ["a.parquet", "lake/"])
+def test_a_panic_of_obstore_is_an_error(path: str) -> None:
+    from obstore.store import S3Store
+
+    store = S3Store("b", endpoint="nonsense", access_key_id="a", secret_access_key="b", region="us-east-1")
+    with pytest.raises(StorageError, match=f"^{path}: cannot (open|list it): "):
+        parquet_bloom.prune(path, "id = 1", filesystem=store)
+
+
+def test_http_that_is_not_allowed_says_what_allows_it(s3: Any) -> None:
+    options = {name: value for name, value in s3.storage_options.items() if name != "allow_http"}
+    with pytest.raises(StorageError, match="allow_http=true"):
+        parquet_bloom.prune(s3.url("a.parquet"), "id = 1", storage_options=options)
+
+
+@pytest.mark.parametrize("options", ["aws_region=x", [("aws_region", "x")], 7])
+def test_options_that_are_not_a_mapping(options: Any) -> None:
+    with pytest.raises(StorageError, match="storage_options must be a mapping"):
+        parquet_bloom.prune("s3://b/a.parquet", "id = 1", storage_options=options)
+
+
+def test_a_pause_without_end() -> None:
+    with pytest.raises(StorageError, match="a retry option is not a number"):
+        parquet_bloom.prune("s3://b/a.parquet", "id = 1", storage_options=S3_KEYS | {"init_backoff": 1e300})
+
+
+@pytest.mark.parametrize("path", [None, 5, [None], ["a.parquet", 5]])
+@pytest.mark.parametrize(
+    "ask", [parquet_bloom.prune, parquet_bloom.read_table, lambda path, _: parquet_bloom.dataset(path)]
+)
+def test_no_path(ask: Any, path: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    parquet_bloom.write_table(pa.table({"id": [1]}), "a.parquet", ["id"])
+    with pytest.raises(StorageError, match=r"a path (is|must be) a string or a path object, not (NoneType|int)"):
+        ask(path, "id = 1")
+
+
+def test_a_folder_is_not_a_writable_object(s3: Any, tmp_path: Path) -> None:
+    table, options = pa.table({"id": [1]}), s3.storage_options
+    parquet_bloom.write_table(table, s3.url("a.parquet"), ["id"], storage_options=options)
+    with pytest.raises(StorageError, match="the URL does not name an object"):
+        parquet_bloom.write_table(table, s3.url("lake/"), ["id"], storage_options=options)
+    with pytest.raises(StorageError, match="the URL does not name an object"):
+        parquet_bloom.embed(s3.url("a.parquet"), ["id"], output=s3.url("lake/"), storage_options=options)
+    assert s3.get("lake") is None
