@@ -540,7 +540,7 @@ def test_sizes_are_the_models(run):
 
 def test_spark_archive_prints_settings_to_be_copied(tmp_path, run):
     """The archive itself is tested with Spark."""
-    path = tmp_path / "a b,#%'ü.tar.gz"
+    path = tmp_path / "a b,#%'ü.tar"
     small = [part for name in ("numpy", "pyarrow", "obstore", "rich") for part in ("--without", name)]
     result = run("spark-archive", "-o", path, *small)
     assert result.code == 0
@@ -548,7 +548,7 @@ def test_spark_archive_prints_settings_to_be_copied(tmp_path, run):
     assert [line.split()[0] for line in table.splitlines()] == [
         *("distribution", "parquet-bloom", "click", "pyroaring", "thrift")
     ]
-    uri = f"file://{tmp_path}/a%20b%2C%23%25%27%C3%BC.tar.gz#environment"  # which Spark and a shell read alike
+    uri = f"file://{tmp_path}/a%20b%2C%23%25%27%C3%BC.tar#environment"  # which Spark and a shell read alike
     assert f"--archives '{uri}' \\\n" in submit
     assert shlex.split(submit.replace("\\\n", "")) == [
         *("spark-submit", "--archives", uri, "--conf", "spark.executorEnv.PYTHONPATH=./environment", "...")
@@ -559,11 +559,11 @@ def test_spark_archive_prints_settings_to_be_copied(tmp_path, run):
     assert result.err.startswith(f"{path}: {size:,} bytes, unpacked ")
     assert f"; for Python {sys.version_info.major}.{sys.version_info.minor} on " in result.err
 
-    result = run("spark-archive", "--output", tmp_path / "env.tgz", "--json", *small)
+    result = run("spark-archive", "--output", tmp_path / "env.tar", "--json", *small)
     document = json.loads(result.out)
     assert (result.code, result.err) == (0, "")
-    assert (document["output"], document["num_bytes"]) == (f"{tmp_path}/env.tgz", (tmp_path / "env.tgz").stat().st_size)
-    assert document["settings"]["spark.archives"] == f"{tmp_path}/env.tgz#environment"
+    assert (document["output"], document["num_bytes"]) == (f"{tmp_path}/env.tar", (tmp_path / "env.tar").stat().st_size)
+    assert document["settings"]["spark.archives"] == f"{tmp_path}/env.tar#environment"
     assert set(document["made_for"]) == {"python", "implementation", "platform", "libc"}
     assert document["unpacked_bytes"] == sum(row["bytes"] for row in document["distributions"])
     assert set(document["distributions"][0]) == {"name", "version", "files", "bytes", "missing"}
