@@ -211,7 +211,7 @@ def test_names_of_columns_are_neither_lost_nor_obeyed(tmp_path, run):
 def test_bad_input_is_one_line_and_changes_nothing(lake, refused):
     """A command line, and a part of what is said."""
     for command, said in (
-        ("shwo", "no such command 'shwo'"),
+        ("xyzzy", "no such command 'xyzzy' (see parquet-bloom --help)"),
         ("fnd lake", "no such command 'fnd'; did you mean 'find'? (see parquet-bloom --help)"),
         ("index creat lake", "no such command 'creat'; did you mean 'create'? (see parquet-bloom index --help)"),
         ("zones bild lake", "no such command 'bild'; did you mean 'build'? (see parquet-bloom zones --help)"),

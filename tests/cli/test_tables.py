@@ -472,6 +472,12 @@ def test_an_index_over_a_table_of_a_catalog(run, iceberg):
     assert len(lookup(run, "user", 4, 107, 777)) >= 2
     assert run("find", "--index", "ids.index", "--where", "user = 4", "--format", "ndjson").out.count("\n") == 2
     assert "iceberg version" in run("index", "stats", "ids.index").err
+    folder = Path(iceberg.metadata_location.removeprefix("file://")).parents[1]
+    assert run("index", "create", "other.index", "user", "--iceberg", f"file://{folder}").code == 0
+    for more in ([], ["--iceberg", folder]):
+        assert run("index", "append", "other.index", *more).code == 0
+    done = run("find", "--index", "other.index", "--where", "user IN (4, 105)", "--format", "ndjson")
+    assert sorted(row["text"] for row in done.rows) == ["a", "b", "c"]
 
 
 def test_an_index_over_a_delta_table(run, tmp_path, monkeypatch):

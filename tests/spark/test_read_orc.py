@@ -391,13 +391,9 @@ def test_every_type_of_spark(spark: Any, tmp_path: Path, ask_orc: Any, ask_many:
     frame = spark.read.orc(str(lake))
     assert frame.columns == [*orc_spark_files.COLUMNS, "c", "v"]
     frame.createOrReplaceTempView("of_every_type")
-    by_name = [name for name in frame.columns if name not in ("ma", "old_day")]
-    # Maps are not compared; days of another calendar Spark itself loses.
-    (row,) = frame.where("id = 40").limit(1).collect()
-    given = [name for name in by_name if row[name] is not None and name not in ("f32", "f64")]
-    first = "(SELECT first(`{0}`) FROM of_every_type WHERE id = 40)"
-    for name in given:
-        assert ask_orc(lake, f"`{name}` <=> {first.format(name)}").rows >= 1
+    for name in ("i64", "s", "bin", "day", "d9", "d18", "st", "li"):  # those that have no literal below
+        answer = ask_orc(lake, f"`{name}` <=> (SELECT first(`{name}`) FROM of_every_type WHERE id = 40)")
+        assert answer.rows >= 1
     wheres = [f"`{name}` IS NULL" for name in frame.columns]
     wheres += [
         "flag",
