@@ -25,9 +25,8 @@ def name(page: Path) -> str:
 
 
 @pytest.fixture(autouse=True)
-def settled(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Files of the pages' lakes count as old enough to be identified by their times."""
-    monkeypatch.setattr("parquet_bloom.file.identity.SETTLED_NS", -1)
+def not_waiting() -> None:
+    """An index's writer waits as it does elsewhere, so that the files of the pages' lakes are known by their times."""
 
 
 @pytest.mark.parametrize("page", PAGES, ids=name)

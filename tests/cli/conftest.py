@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import subprocess
@@ -11,6 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
 from click.testing import CliRunner
 
@@ -32,6 +34,17 @@ class Run:
         """Return the lines of stderr that are errors."""
         return [line for line in self.err.splitlines() if line.startswith("error: ")]
 
+    @property
+    def rows(self) -> list[dict[str, Any]]:
+        """Return the rows of NDJSON."""
+        return [json.loads(line) for line in self.out.splitlines()]
+
+    @property
+    def document(self) -> dict[str, Any]:
+        """Return the document of JSON."""
+        document: dict[str, Any] = json.loads(self.out)
+        return document
+
 
 def _decoded(stream: bytes | None) -> str:
     return (stream or b"").decode("utf-8", "surrogateescape")
@@ -43,7 +56,7 @@ def as_wide_as_it_takes(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("COLUMNS", raising=False)
 
 
-@pytest.fixture
+@pytest.fixture(scope="session")
 def run() -> Callable[..., Run]:
     """Run commands in this process: ``run("show", path)``. An uncaught exception fails the test."""
 
@@ -58,16 +71,47 @@ def run() -> Callable[..., Run]:
 
 
 @pytest.fixture
+def refused(run: Callable[..., Run]) -> Callable[..., str]:
+    """Return the line that a command prints in place of any row, after `error: `.
+
+    No file in the working directory may change.
+    """
+
+    def call(*args: Any, stdin: str | bytes | None = None) -> str:
+        before = read_files(Path())
+        done = run(*args, stdin=stdin)
+        assert (done.code, done.out, len(done.err.splitlines())) == (2, "", 1), (args, done)
+        (line,) = done.errors
+        assert " a bug" not in line
+        assert line.isprintable()
+        assert read_files(Path()) == before, args
+        return line.removeprefix("error: ")
+
+    return call
+
+
+@pytest.fixture
 def spawn() -> Callable[..., Run]:
     """Run commands in a separate process, with pipes as stdout and stderr unless `options` say otherwise."""
 
     def call(*args: Any, **options: Any) -> Run:
-        options = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "timeout": 60} | options
+        options = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "timeout": 120} | options
         command = [sys.executable, "-m", "parquet_bloom", *map(os.fspath, args)]
         result = subprocess.run(command, **options)
         return Run(result.returncode, _decoded(result.stdout), _decoded(result.stderr))
 
     return call
+
+
+def read_files(folder: Path) -> dict[str, bytes]:
+    """Return the contents of all files below a folder, by their paths from there."""
+    return {str(path.relative_to(folder)): path.read_bytes() for path in sorted(folder.rglob("*")) if path.is_file()}
+
+
+@pytest.fixture
+def contents() -> Callable[[Any], dict[str, bytes]]:
+    """``contents("lake")``: what all files below a folder hold."""
+    return lambda folder: read_files(Path(folder))
 
 
 @pytest.fixture
@@ -78,6 +122,26 @@ def lake(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     shutil.copy(HERE / "broken.parquet", tmp_path)
     monkeypatch.chdir(tmp_path)
     return tmp_path
+
+
+@pytest.fixture
+def iceberg(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
+    """An Iceberg table `db.events` of a catalog `prod`: two snapshots, a tag, a column that was renamed."""
+    catalogs = pytest.importorskip("pyiceberg.catalog")
+    config = pytest.importorskip("pyiceberg.utils.config")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("PYICEBERG_CATALOG__PROD__URI", f"sqlite:///{tmp_path}/catalog.db")
+    monkeypatch.setenv("PYICEBERG_CATALOG__PROD__WAREHOUSE", f"file://{tmp_path}/warehouse")
+    monkeypatch.setattr(catalogs, "_ENV_CONFIG", config.Config())  # pyiceberg reads the environment when it is imported
+    catalog = catalogs.load_catalog("prod")
+    catalog.create_namespace("db")
+    table = catalog.create_table("db.events", pa.schema([("id", pa.int64()), ("text", pa.string())]))
+    table.append(pa.table({"id": range(100), "text": ["a"] * 100}))
+    table.manage_snapshots().create_tag(table.current_snapshot().snapshot_id, "first").commit()
+    with table.update_schema() as update:
+        update.rename_column("id", "user")
+    table.append(pa.table({"user": range(100, 200), "text": ["b"] * 100}))
+    return catalog.load_table("db.events")
 
 
 @pytest.fixture

@@ -13,6 +13,7 @@ import re
 import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pyarrow as pa
@@ -20,7 +21,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import parquet_bloom
-from parquet_bloom.file import metadata_cache
+from parquet_bloom.file.metadata_cache import SHARED_CACHE
 
 MOMENT = dt.datetime(2026, 1, 31, 12, 30, 15, 250_000, dt.UTC)
 MANY = pa.table(
@@ -44,40 +45,6 @@ MANY = pa.table(
     }
 )
 TWO = MANY.drop_columns("number").take([0, 2])  # no NaN, which equals nothing
-EXPECTED = [
-    {
-        "id": 1,
-        "text": "plain",
-        "odd": 'a "quoted", cell',
-        "number": "NaN",
-        "short": 0.1,
-        "price": "0.10",
-        "raw": "00ff",
-        "at": "2026-01-31T12:30:15.250000Z",
-        "naive": "1970-01-01T00:00:00.000000000",
-        "day": "1970-01-01",
-        "time": "00:00:00.000001",
-        "flag": True,
-        "user": {"id": 7, "tags": ["x", None]},
-        "map": [{"key": "k", "value": 1}, {"key": "k", "value": 2}],
-    },
-    {
-        "id": 2,
-        "text": "",
-        "odd": "two\nlines",
-        "number": "-Infinity",
-        "short": "Infinity",
-        "price": "-12345678901234567890.12",
-        "raw": "",
-        "at": None,
-        "naive": "1970-01-01T00:00:00.000000001",
-        "day": "10000-01-01",
-        "time": None,
-        "flag": False,
-        "user": {"id": None, "tags": []},
-        "map": [],
-    },
-]
 
 
 @pytest.fixture
@@ -95,7 +62,40 @@ def refuse(constant: str) -> None:
 
 def test_json_is_json_and_loses_nothing(many, run):
     document = json.loads(run("find", "many", "--where", "id <= 2", "--json").out, parse_constant=refuse)
-    assert document["rows"] == EXPECTED
+    assert document["rows"] == [
+        {
+            "id": 1,
+            "text": "plain",
+            "odd": 'a "quoted", cell',
+            "number": "NaN",
+            "short": 0.1,
+            "price": "0.10",
+            "raw": "00ff",
+            "at": "2026-01-31T12:30:15.250000Z",
+            "naive": "1970-01-01T00:00:00.000000000",
+            "day": "1970-01-01",
+            "time": "00:00:00.000001",
+            "flag": True,
+            "user": {"id": 7, "tags": ["x", None]},
+            "map": [{"key": "k", "value": 1}, {"key": "k", "value": 2}],
+        },
+        {
+            "id": 2,
+            "text": "",
+            "odd": "two\nlines",
+            "number": "-Infinity",
+            "short": "Infinity",
+            "price": "-12345678901234567890.12",
+            "raw": "",
+            "at": None,
+            "naive": "1970-01-01T00:00:00.000000001",
+            "day": "10000-01-01",
+            "time": None,
+            "flag": False,
+            "user": {"id": None, "tags": []},
+            "map": [],
+        },
+    ]
     lines = run("find", "many", "--where", "id = 3", "--format", "ndjson").out.splitlines()
     (row,) = [json.loads(line, parse_constant=refuse) for line in lines]
     assert row["odd"] == "日本\x1b[31m"
@@ -172,7 +172,7 @@ def drifting(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def test_files_that_disagree_share_one_schema(drifting, run):
     def run_find(*options):
-        return [json.loads(line) for line in run("find", "lake", *options, "--format", "ndjson").out.splitlines()]
+        return run("find", "lake", *options, "--format", "ndjson").rows
 
     assert run_find("--where", "id = 1") == [
         {"id": 1, "old": "a", "new": None, "other": None, "rare": None, "day": 1},
@@ -187,28 +187,23 @@ def test_files_that_disagree_share_one_schema(drifting, run):
     assert table.to_pydict() == {"rare": [None, None], "new": [None, 1.5]}
 
 
-@pytest.mark.parametrize(
-    ("options", "hint"),
-    [
+def test_a_column_that_no_file_has_is_one_line(drifting, refused):
+    case = "; '{0}' differs in case only: spell it so, or ignore case (--case-insensitive, or "
+    for options, hint in (
         (["--columns", "nope"], ""),
         (["--where", "nope = 1"], ""),
         (["--columns", "id,id.x"], "; did you mean 'id'?"),
         (["--columns", "others"], "; did you mean 'other'?"),
         (["--where", "od = 1"], "; did you mean 'old'"),
         (["--where", "days = 1"], "; did you mean 'day'?"),
-        (["--where", "Id = 1"], "; 'id' differs in case only: spell it so, or ignore case (--case-insensitive, or "),
-        (["--columns", "RARE"], "; 'rare' differs in case only: spell it so, or ignore case (--case-insensitive, or "),
-    ],
-)
-def test_a_column_that_no_file_has_is_one_line(options, hint, drifting, run):
-    where = [] if "--where" in options else ["--where", "id = 1"]
-    result = run("find", "lake", *where, *options)
-    assert (result.code, result.out) == (2, "")
-    (line,) = result.err.splitlines()
-    before, problem, after = line.partition("no such column in any of 3 files")
-    assert before.startswith("error: column '")
-    assert problem
-    assert after.startswith(hint) if hint else not after
+        (["--where", "Id = 1"], case.format("id")),
+        (["--columns", "RARE"], case.format("rare")),
+    ):
+        where = [] if "--where" in options else ["--where", "id = 1"]
+        before, problem, after = refused("find", "lake", *where, *options).partition("no such column in any of 3 files")
+        assert before.startswith("column '")
+        assert problem
+        assert after.startswith(hint) if hint else not after
 
 
 def test_names_whatever_their_case(drifting, run):
@@ -232,7 +227,7 @@ def test_the_rest_is_found_beside_broken_files(drifting, run):
     assert result.code == 2
     assert [line.split(": ")[1] for line in result.errors] == ["lake/day=1/0.parquet", "lake/day=2/bad.parquet"]
     assert len(Path("found.ndjson").read_text().splitlines()) == 2
-    document = json.loads(run("find", "lake", "--where", "id = 1", "--json").out)
+    document = run("find", "lake", "--where", "id = 1", "--json").document
     assert len(document["rows"]) == document["totals"]["rows"] == 2
     assert [error["file"] for error in document["errors"]] == ["lake/day=1/0.parquet", "lake/day=2/bad.parquet"]
 
@@ -248,20 +243,9 @@ def test_a_limit_stops_reading(drifting, run):
     assert run("find", "lake", "--where", "id = 1", "--limit", "0").code == 2
 
 
-def test_exit_codes_and_what_is_wrong(drifting, run):
+def test_exit_codes(drifting, run):
     assert run("find", "lake", "--where", "id = 99").code == 1
     assert run("find", "lake", "nowhere", "--where", "id = 1").code == 2
-    for options, message in (
-        (["-o", "found.xls"], "must end in one of .parquet, "),
-        (["-o", "lake/day=1/a.parquet"], "the output is also an input"),
-        (["-o", "lake/found.parquet"], "the output lies in lake, whose readers would find rows twice"),
-        (["-o", "no/found.parquet"], "there is no folder"),
-        (["--columns", "id,,day"], "a column has no name"),
-    ):
-        result = run("find", "lake", "--where", "id = 1", *options)
-        assert (result.code, result.out) == (2, ""), options
-        assert message in result.err
-    assert sorted(os.listdir()) == ["lake"]
     assert run("find", "lake", "--where", "id = 99", "-o", "none.parquet").code == 1
     assert pq.read_table("none.parquet").num_rows == 0
 
@@ -280,12 +264,12 @@ sys.exit(cli.main(sys.argv[1:]))
 """
 
 
-@pytest.mark.parametrize("suffix", ["parquet", "csv"])
-def test_interrupted_nothing_is_left(suffix, drifting):
-    command = [sys.executable, "-c", INTERRUPTED, "find", "lake", "--where=id = 1", "-o", f"found.{suffix}"]
-    result = subprocess.run(command, capture_output=True, text=True, timeout=60)
-    assert (result.returncode, result.stdout, result.stderr) == (128 + signal.SIGINT, "", "interrupted\n")
-    assert sorted(os.listdir()) == ["lake"]
+def test_interrupted_nothing_is_left(drifting):
+    for suffix in ("parquet", "csv"):
+        command = [sys.executable, "-c", INTERRUPTED, "find", "lake", "--where=id = 1", "-o", f"found.{suffix}"]
+        result = subprocess.run(command, capture_output=True, text=True, timeout=60)
+        assert (result.returncode, result.stdout, result.stderr) == (128 + signal.SIGINT, "", "interrupted\n")
+        assert sorted(os.listdir()) == ["lake"]
 
 
 @pytest.mark.ci
@@ -312,32 +296,23 @@ def test_rows_stream_in_bounded_memory(tmp_path):
     assert int(peak) < 320_000  # kilobytes, of which some 150,000 are code
 
 
-def test_predicate_errors_are_not_reported_file_by_file(tmp_path, run):
-    for number in range(5):
-        pq.write_table(pa.table({"id": [1, 2], "name": ["a", "b"]}), tmp_path / f"{number}.parquet")
-    process = run("find", tmp_path, "--where", "name = 5")
-    assert process.code == 2
-    problem = "column 'name': 5 cannot be compared exactly with BYTE_ARRAY STRING; give a string"
-    assert process.errors == [f"error: {tmp_path}/0.parquet: {problem} (the same in 4 more files)"]
-    rows = json.loads(run("find", tmp_path, "--where", "name = 5", "--format", "json").out)
-    assert len(rows["errors"]) == 5
-
-
-@pytest.mark.parametrize("where", ["name = 5", "name > 5", "name IN (4, 5) AND id = 1", "NOT (id = 1 OR name = 5)"])
-def test_a_literal_of_the_wrong_type_is_found_before_anything_is_read(tmp_path, run, where, monkeypatch):
-    monkeypatch.setattr(metadata_cache, "SETTLED_NS", -(10**12))  # footers of files of just now are cached, too
+def test_a_literal_of_the_wrong_type_is_found_before_anything_is_read(tmp_path, run):
     for number in range(3):
         pq.write_table(pa.table({"id": [1, 2], "name": ["a", "b"]}), tmp_path / f"{number}.parquet")
-    process = run("find", tmp_path, "--where", where)
-    assert (process.code, process.out) == (2, "")
-    (error,) = process.errors
-    assert error.startswith(f"error: {tmp_path}/0.parquet: column 'name': ")
-    assert error.endswith("cannot be compared exactly with BYTE_ARRAY STRING; give a string (the same in 2 more files)")
-    (summary,) = [line for line in process.err.splitlines() if line != error]
-    assert re.fullmatch(r"0 rows; planned to read 3 of 3 files, 3 of 3 row groups; 3 requests, [\d.]+ K?B", summary)
-    document = json.loads(run("find", tmp_path, "--where", where, "--json").out)
-    assert document["totals"]["data_requests"] == 0
-    assert [error["kind"] for error in document["errors"]] == ["PredicateError"] * 3
+    time.sleep(2.1)  # footers of files of just now are not cached
+    for where in ("name = 5", "name > 5", "name IN (4, 5) AND id = 1", "NOT (id = 1 OR name = 5)"):
+        SHARED_CACHE.clear()
+        process = run("find", tmp_path, "--where", where)
+        assert (process.code, process.out) == (2, "")
+        (error,) = process.errors
+        assert error.startswith(f"error: {tmp_path}/0.parquet: column 'name': ")
+        problem = "cannot be compared exactly with BYTE_ARRAY STRING; give a string (the same in 2 more files)"
+        assert error.endswith(problem)
+        (summary,) = [line for line in process.err.splitlines() if line != error]
+        assert re.fullmatch(r"0 rows; planned to read 3 of 3 files, 3 of 3 row groups; 3 requests, [\d.]+ K?B", summary)
+        document = run("find", tmp_path, "--where", where, "--json").document
+        assert document["totals"]["data_requests"] == 0
+        assert [error["kind"] for error in document["errors"]] == ["PredicateError"] * 3
 
 
 def test_files_that_differ_are_read_as_far_as_they_go(tmp_path, run):
@@ -358,7 +333,7 @@ def test_a_limit_says_that_not_all_was_read(tmp_path, run):
     for number in range(40):
         pq.write_table(pa.table({"id": [number] * 3}), tmp_path / f"{number:02}.parquet")
     process = run("find", tmp_path, "--where", "id >= 0", "--limit", "4", "--format", "ndjson")
-    assert [json.loads(line)["id"] for line in process.out.splitlines()] == [0, 0, 0, 1]
+    assert [row["id"] for row in process.rows] == [0, 0, 0, 1]
     head = "4 rows, where --limit stops; planned to read 40 of 40 files, 40 of 40 row groups; "
     assert process.err.startswith(head)
     assert re.search(r"40 requests, .* to plan; \d+ requests?, .* of data\n$", process.err)

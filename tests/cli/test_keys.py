@@ -1,11 +1,14 @@
-"""Keys of options and of files, as `find`, `get` and `locate` take them, and what is wrong with keys."""
+"""`get` and `locate`, and keys of options and of files, as these and `find` take them."""
 
 from __future__ import annotations
 
 import datetime as dt
 import decimal
-import json
+import os
 import random
+import re
+import subprocess
+import sys
 import uuid
 from collections.abc import Callable
 from pathlib import Path
@@ -14,9 +17,10 @@ import pyarrow as pa
 import pyarrow.orc
 import pyarrow.parquet as pq
 import pytest
+from support.processes.on_a_terminal import on_terminal
+from support.writers.iceberg_tables import POSITIONS, Entry, HandTable
 
 import parquet_bloom
-from parquet_bloom.cli.options import key_options
 
 ROWS = 3000
 TABLE = pa.table(
@@ -29,6 +33,7 @@ TABLE = pa.table(
         "price": pa.array([decimal.Decimal(i) / 4 for i in range(ROWS)], pa.decimal128(9, 2)),
         "user": [{"id": -i} for i in range(ROWS)],
         "raw": [i.to_bytes(2, "big") for i in range(ROWS)],
+        "ns": pa.array(range(ROWS), pa.timestamp("ns", "UTC")),
     }
 )
 BY_INDEX = ("get", "locate")  # commands that take --key, and keys of several columns
@@ -36,29 +41,37 @@ all_commands = pytest.mark.parametrize("command", ["find", *BY_INDEX])
 by_index = pytest.mark.parametrize("command", BY_INDEX)
 
 
-@pytest.fixture(scope="module")
-def made(tmp_path_factory) -> Path:
-    """Three files in partition folders, with filters."""
-    path = tmp_path_factory.mktemp("keys")
+def make_lake(path: Path) -> None:
+    """Write three files in partition folders, with filters, and an index of their ids, and one of more."""
     for day in range(3):
         target = path / "lake" / f"day={day}" / "a.parquet"
         target.parent.mkdir(parents=True)
-        columns = ["id", "name", "uid"]
-        parquet_bloom.write_table(TABLE.slice(day * 1000, 1000), target, columns, row_group_size=250)
+        columns, options = ["id", "name", "uid"], {"row_group_size": 250, "write_page_index": True}
+        parquet_bloom.write_table(TABLE.slice(day * 1000, 1000), target, columns, **options)
+    for name, columns in (("ids", ["id"]), ("more", ["id", "name", "uid", "user.id"])):
+        with parquet_bloom.LakeIndex.create(path / f"{name}.index", columns, lake=path / "lake") as index:
+            index.append()
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory) -> Path:
+    path = tmp_path_factory.mktemp("keys")
+    make_lake(path)
     return path
 
 
 @pytest.fixture
-def lake(made: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, run) -> Path:
-    """The working directory, with these files in `lake/`, and an index of their ids, and one of more."""
+def lake(made: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The working directory of all tests that leave the files in `lake/` as they are."""
+    monkeypatch.chdir(made)
+    return made
+
+
+@pytest.fixture
+def own_lake(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A working directory with files to be changed."""
+    make_lake(tmp_path)
     monkeypatch.chdir(tmp_path)
-    for source in made.glob("lake/*/*"):
-        target = tmp_path / source.relative_to(made)
-        target.parent.mkdir(parents=True)
-        target.write_bytes(source.read_bytes())
-    for name, columns in (("ids", ["id"]), ("more", ["id", "name", "uid", "user.id"])):
-        with parquet_bloom.LakeIndex.create(f"{name}.index", columns, lake="lake") as index:
-            index.append()
     return tmp_path
 
 
@@ -69,25 +82,11 @@ def find(run) -> Callable[..., list[int]]:
     def call(command: str, *arguments: str, stdin: str | bytes | None = None) -> list[int]:
         columns = [] if command == "locate" else ["--columns", "id"]
         result = run(command, "lake", *arguments, *columns, "--format", "ndjson", stdin=stdin)
-        rows = [json.loads(line) for line in result.out.splitlines()]
+        rows = result.rows
         assert result.code == (0 if rows else 1), result.err
         if command == "locate":
             return sorted(int(row["path"].split("=")[1][0]) * 1000 + row["row"] for row in rows)
         return sorted({row["id"] for row in rows})
-
-    return call
-
-
-@pytest.fixture
-def refused(run) -> Callable[..., str]:
-    """The one line that a command says, in place of any row."""
-
-    def call(command: str, *arguments: str, stdin: str | bytes | None = None) -> str:
-        result = run(command, *arguments, stdin=stdin)
-        assert (result.code, result.out) == (2, ""), result.err
-        (line,) = result.err.splitlines()
-        assert line.startswith("error: ")
-        return line.removeprefix("error: ")
 
     return call
 
@@ -111,6 +110,7 @@ def test_keys_of_each_type(command, find, lake):
         ("at", "2026-01-01 08:00\n", [8]),
         ("price", "3.25\n", [13]),
         ("raw", "X'0102'\n", [258]),
+        ("ns", "1970-01-01T00:00:00.000000012Z\n", [12]),
         ("user.id", "-7\n-2001\n7\n", [7, 2001]),
         ("day", "1\n", [*range(1000, 2000)]),
     ):
@@ -182,7 +182,7 @@ def test_thousands_of_keys_find_what_a_join_finds(command, find, lake):
     assert find(command, *list_keys("id"), stdin="\n".join(map(str, keys))) == expected
 
 
-def test_orc_files_and_indexes_are_asked_too(find, lake, run):
+def test_orc_files_and_indexes_are_asked_too(own_lake, run):
     pyarrow.orc.write_table(TABLE.select(["id", "name"]).slice(10, 5), "lake/day=0/o.orc")
     arguments = [*list_keys("id"), "--columns", "id", "--format", "csv"]
     for source in (["lake"], ["--index", "ids.index"]):  # the index has no ORC files, so they are read
@@ -238,9 +238,8 @@ def test_nulls_and_several_columns_of_files(command, refused, lake):
 
 
 @by_index
-@pytest.mark.parametrize(
-    ("arguments", "said"),
-    [
+def test_options_that_do_not_fit(command, lake, refused):
+    for arguments, said in (
         (["lake"], "nothing to look up: give --key COLUMN=VALUE, or --keys FILE"),
         (["--key", "id=1"], "missing argument 'PATH...'"),
         (["lake", "--key", "id"], "--key number 1 is not of the form COLUMN=VALUE"),
@@ -263,44 +262,58 @@ def test_nulls_and_several_columns_of_files(command, refused, lake):
         (["lake", "--key", "id=1", "--version", "3"], "--version is for a Delta or Iceberg table, and lake is none"),
         (["lake", "--key", "id=1", "-o", "rows.txt"], "'rows.txt' must end in"),
         (["lake", "--key", "id=1", "-o", "lake/rows.parquet"], "the output lies in lake"),
+        (["--index", "ids.index", "--key", "id=1", "-o", "lake/rows.parquet"], "the output lies in"),
         (["lake", "--key", "id=1", "-o", "none/rows.parquet"], "none/rows.parquet: "),
-    ],
-)
-def test_options_that_do_not_fit(command, arguments, said, lake, refused):
-    assert said in refused(command, *arguments)
+    ):
+        assert said in refused(command, *arguments), arguments
 
 
-def test_options_of_find_that_do_not_fit(lake, refused):
-    assert "--keys and --key-column go together" in refused("find", "lake", "--keys", "a.txt")
-    assert "--keys and --key-column go together" in refused("find", "lake", "--key-column", "id", "--where", "id = 1")
-    assert "give --where, or --keys" in refused("find", "lake")
+def test_columns_of_find_that_there_are_not(lake, refused):
+    none = "no such column in any of 3 files"
     for column, more, said in (
-        ("nam", [], "column 'nam': no such column in any of 3 files; did you mean 'name'?"),
-        ("Id", [], "column 'Id': no such column in any of 3 files; 'id' differs in case only: "),
-        ("id", ["--where", "nam = 'x'"], "no such column in any of 3 files; did you mean 'name'?"),
+        ("nam", [], f"column 'nam': {none}; did you mean 'name'?"),
+        ("Id", [], f"column 'Id': {none}; 'id' differs in case only: "),
+        ("id", ["--where", "nam = 'x'"], f"{none}; did you mean 'name'?"),
     ):
         assert said in refused("find", "lake", *list_keys(column, *more), stdin="1\n")
 
 
 @pytest.mark.parametrize("command", ["find", "get"])
-def test_limits(command, lake, refused, monkeypatch):
-    def many(source, stdin=None):
-        return refused(command, "lake", "--keys", source, "--key-column", "id", stdin=stdin)
-
-    monkeypatch.setattr(key_options, "MAX_KEYS", 3)
-    said = "4 keys; 3 are possible at a time, so find them in several steps"
-    assert many("-", "1\n2\n3\n4\n") == f"standard input: {said}"
-    keys = pa.table({"id": range(4)})
+def test_more_keys_than_are_possible_at_a_time(command, lake, refused):
+    keys = pa.table({"id": range(1_000_001)})
     pq.write_table(keys, "many.parquet")
     with pa.OSFile("many.arrow", "wb") as sink, pa.ipc.new_file(sink, keys.schema) as writer:
         writer.write_table(keys)
-    assert (many("many.parquet"), many("many.arrow")) == (f"many.parquet: {said}", f"many.arrow: {said}")
-    monkeypatch.setattr(key_options, "MAX_BYTES", 10)
-    for source, stdin in (("-", "1\n" * 6), ("many.parquet", None), ("many.arrow", None)):
-        assert many(source, stdin).endswith(": more than 10 bytes of keys; find them in several steps")
+    for source, stdin in (("many.parquet", None), ("many.arrow", None), ("-", "1\n" * 1_000_001)):
+        said = refused(command, "lake", "--keys", source, "--key-column", "id", stdin=stdin)
+        name = "standard input" if stdin else source
+        assert said == f"{name}: 1,000,001 keys; 1,000,000 are possible at a time, so find them in several steps"
+    data = Path("many.parquet").read_bytes()
+    footer = len(data) - 8 - int.from_bytes(data[-8:-4], "little")
+    os.truncate("many.arrow", 0)
+    for name, start, end in (("many.parquet", data[:footer], data[footer:]), ("many.arrow", b"1\n", b"2\n")):
+        with open(name, "wb") as file:  # with a hole of 256 MiB
+            file.write(start)
+            file.seek((1 << 28) - len(end) + 1)
+            file.write(end)
+        said = refused(command, "lake", "--keys", name, "--key-column", "id")
+        assert said == f"{name}: more than 268,435,456 bytes of keys; find them in several steps"
+        os.unlink(name)
 
 
-def test_files_that_cannot_be_read_do_not_hide_the_type(lake, run):
+@pytest.mark.default
+def test_files_of_keys_are_read_in_batches(find, lake):
+    """Of more keys than a batch has, mostly absent ones; those of an Arrow file are in batches of its own."""
+    wanted = [*range(0, 3000, 13)]
+    keys = [*range(-150_000, 0), *wanted]
+    pq.write_table(pa.table({"other": keys[::-1], "id": keys}), "keys.parquet", row_group_size=50_000)
+    assert find("locate", "--index", "ids.index", "--keys", "keys.parquet") == wanted
+    with pa.OSFile("keys.arrow", "wb") as sink, pa.ipc.new_file(sink, pa.schema([("id", pa.int64())])) as writer:
+        writer.write_table(pa.table({"id": wanted}), max_chunksize=7)
+    assert find("locate", "--keys", "keys.arrow", "--key-column", "id") == wanted
+
+
+def test_files_that_cannot_be_read_do_not_hide_the_type(own_lake, run):
     Path("lake/day=0/0.parquet").write_bytes(b"not Parquet at all")
     result = run("find", "lake", *list_keys("id"), "--format", "csv", stdin="7\n")
     assert result.code == 2
@@ -309,7 +322,7 @@ def test_files_that_cannot_be_read_do_not_hide_the_type(lake, run):
     assert line.startswith("error: lake/day=0/0.parquet: not a Parquet file")
 
 
-def test_no_files_and_no_file_that_can_be_read(lake, run):
+def test_no_files_and_no_file_that_can_be_read(own_lake, run):
     Path("empty").mkdir()
     result = run("find", "empty", *list_keys("id"), stdin="7\n")
     assert (result.code, result.out, result.errors) == (2, "", ["error: empty: no files in it"])
@@ -325,3 +338,184 @@ def test_a_column_without_single_values_is_said(lake, run):
         result = run("find", "nested.parquet", *list_keys(column), stdin="1\n")
         assert (result.code, len(result.errors)) == (2, 1)
         assert said in result.err
+
+
+# ---------------------------------------------------------------------------------------------------------- get
+
+
+@pytest.mark.default
+def test_rows_are_in_the_order_of_the_keys(lake, run):
+    for keys, stdin, expected in (
+        (["--key", "id=2001", "--key", "id=7", "--key", "id=-7", "--key", "id=7"], None, [2001, 7, 7]),
+        (["--keys", "-"], "\ufeff2001\n\n7\r\n99999\n7\n", [2001, 7, 7]),
+        (["--key", '"tenant=t, 1",id=4', "--key", 'id=2,"tenant=t, 2"'], None, [4, 2]),
+    ):
+        arguments = ["get", "lake", "--index", "ids.index", *keys, "--columns", "id", "--format", "ndjson"]
+        assert [row["id"] for row in run(*arguments, stdin=stdin).rows] == expected
+
+
+def test_an_index_stands_for_its_lake_and_changes_are_noticed(own_lake, run):
+    arguments = ["--index", "ids.index", "--key", "id=7", "--columns", "id,day", "--format", "ndjson"]
+    assert run("get", *arguments).rows == [{"id": 7, "day": 0}]
+    pq.write_table(TABLE.slice(7, 1), "lake/day=2/new.parquet")
+    assert [row["day"] for row in run("get", *arguments).rows] == [0, 2]
+    Path("lake/day=0/a.parquet").unlink()
+    assert [row["day"] for row in run("get", "lake", *arguments).rows] == [2]
+
+
+def test_output_of_get_is_as_of_find(lake, run):
+    arguments = ["lake", "--index", "ids.index", "--key", "id=2001", "--column", "price", "--columns", "at,id"]
+    assert run("get", *arguments, "--json").document == {
+        "schema_version": 1,
+        "command": "get",
+        "rows": [{"price": "500.25", "at": "2026-03-25T09:00:00.000000Z", "id": 2001}],
+        "key": ["id"],
+        "totals": {"keys": 1, "rows": 1},
+        "errors": [],
+    }
+    result = run("get", *arguments, "-o", "rows.parquet")
+    assert (result.code, result.out, result.err) == (0, "", "1 row in rows.parquet of 1 key\n")
+    assert pq.read_table("rows.parquet").to_pylist() == TABLE.slice(2001, 1).select(["price", "at", "id"]).to_pylist()
+
+
+def test_a_broken_index_or_file_is_an_error(own_lake, refused):
+    newest = max(Path("ids.index").glob("manifest-*"))
+    newest.write_bytes(newest.read_bytes()[:-1])
+    assert "ids.index/manifest-" in refused("get", "lake", "--key", "id=7", "--index", "ids.index")
+    problem = "column 'nope': the dataset has no such column"
+    assert problem in refused("get", "lake", "--key", "id=1", "--columns", "nope")
+    Path("lake/day=1/a.parquet").write_bytes(b"PAR1 is not all PAR1")
+    assert refused("get", "lake", "--key", "id=7", "--index", "more.index").startswith("lake/day=1/a.parquet: ")
+
+
+def test_tables_are_read_as_tables(tmp_path, monkeypatch, run):
+    deltalake = pytest.importorskip("deltalake")
+    monkeypatch.chdir(tmp_path)
+    for part in (TABLE.slice(0, 10), TABLE.slice(10, 10)):
+        deltalake.write_deltalake("table", part.select(["id", "price"]), mode="append")
+    keys = ["--key", "id=12", "--key", "id=3"]
+    as_delta = ["-o", "out.parquet", "--as", "delta"]
+    assert run("locate", "table", *keys, *as_delta).code == 0
+    found = pq.read_table("out.parquet").to_pylist()
+    assert sorted(row["row_index"] for row in found) == [2, 3]
+    assert {row["path"] for row in found} == {path.name for path in Path("table").glob("*.parquet")}
+    deltalake.DeltaTable("table").delete("id = 12")
+    arguments = [*keys, "--columns", "id", "--format", "csv"]
+    assert run("get", "table", *arguments).out == "id\n3\n"
+    assert run("get", "table", "--version", "1", *arguments).out == "id\n12\n3\n"
+    parquet_bloom.LakeIndex.create("table.index", ["id"], lake=parquet_bloom.delta("table")).append()
+    assert run("get", "--index", "table.index", *arguments).out == "id\n3\n"
+    assert run("locate", "--index", "table.index", *keys, *as_delta).code == 0
+    assert [row["row_index"] for row in pq.read_table("out.parquet").to_pylist()] == [3]
+    assert run("locate", "table", "--key", "id=12").code == 1
+    assert run("locate", "table", "--version", "1", "--key", "id=12").code == 0
+
+
+# ------------------------------------------------------------------------------------------------------- locate
+
+
+def test_files_of_positions(lake, run):
+    arguments = ["locate", "lake", "--key", "id=2001", "--key", "id=7"]
+    rows = [
+        {"key": 7, "path": "lake/day=0/a.parquet", "row_group": 0, "row": 7},
+        {"key": 2001, "path": "lake/day=2/a.parquet", "row_group": 0, "row": 1},
+    ]
+    document = run(*arguments, "--json").document
+    assert (document["rows"], document["key"], document["totals"]) == (rows, ["id"], {"keys": 2, "rows": 2})
+    for more in (["out.parquet"], ["out.parquet", "--as", "parquet"]):
+        result = run(*arguments, "--output", *more)
+        assert (result.code, result.out, result.err) == (0, "", "2 rows in out.parquet of 2 keys\n")
+        assert pq.read_table("out.parquet").to_pylist() == rows
+    assert run(*arguments, "-o", "out.csv").code == 0
+    assert Path("out.csv").read_text() == run(*arguments, "--format", "csv").out
+    assert run(*arguments, "-o", "out.parquet", "--as", "iceberg").code == 0
+    # Files of no table have the paths that they are listed by.
+    positions = [{"file_path": row["path"], "pos": row["row"]} for row in rows]
+    assert pq.read_table("out.parquet").to_pylist() == positions
+    text = on_terminal("locate", "lake", "--key", "name=n=3", "-o", "out.csv", patience=0, columns=100, NO_COLOR="1")
+    assert "2 rows in out.csv of 1 key" in text
+
+
+def test_deletes_of_an_iceberg_table_are_applied_by_pyiceberg_and_duckdb(tmp_path, monkeypatch, run):
+    tables = pytest.importorskip("pyiceberg.table")
+    monkeypatch.chdir(tmp_path)
+    fields = [{"id": 1, "name": "id", "required": False, "type": "long"}]
+    root = tmp_path / "table"
+    table = HandTable(root, [fields], version=2)
+    parts = [TABLE.slice(start, 1000).select(["id"]) for start in (0, 1000)]
+    entries = [table.write_file(part, {"id": 1}, group=300, sequence=1) for part in parts]
+    table.add_snapshot(entries)
+    table.write_metadata()
+    removed = [*range(0, 2000, 7)]
+    pq.write_table(pa.table({"id": removed}), "gone.parquet")
+    target = root / "data/deletes.parquet"
+    keys = ("--keys", "gone.parquet", "--key-column", "id")
+    assert run("locate", "table", *keys, "-o", str(target)).code == 2  # which a reader of the folder takes for data
+    assert run("locate", "table", *keys, "-o", str(target), "--as", "iceberg").code == 0
+    name = entries[0].path.rpartition("/")[0] + "/deletes.parquet"
+    table.add_snapshot([*entries, Entry(name, len(removed), target.stat().st_size, POSITIONS, sequence=2)])
+    metadata = str(table.write_metadata())
+    live = sorted({*range(2000)} - {*removed})
+    assert sorted(tables.StaticTable.from_metadata(metadata).scan().to_arrow()["id"].to_pylist()) == live
+    assert run("locate", metadata, "--key", "id=7").code == 1
+    duckdb = pytest.importorskip("duckdb")
+    connection = duckdb.connect()
+    try:
+        connection.execute("LOAD iceberg")
+    except duckdb.Error:
+        return  # its extension is not installed, and is fetched from a server
+    rows = connection.execute(f"SELECT id FROM iceberg_scan('{metadata}') ORDER BY id").fetchall()
+    assert [id for (id,) in rows] == live
+
+
+INTERRUPTED = """
+import os, resource, signal, sys
+from parquet_bloom import cli
+from parquet_bloom.scan.lookup.locate_keys import Locator
+make = Locator._make_batch
+def stop(*arguments):  # once the first rows are read
+    os.kill(os.getpid(), signal.SIGINT)
+    return make(*arguments)
+if sys.argv[1] == "full":
+    signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (20_000, 20_000))
+else:
+    Locator._make_batch = stop
+sys.exit(cli.main(sys.argv[2:]))
+"""
+
+
+def test_a_file_of_positions_is_the_old_one_or_the_new_one(own_lake, run):
+    """Whatever fails: a file of the lake that cannot be read, an interrupt, a full disk."""
+    Path("keys.txt").write_text("".join(f"{number}\n" for number in range(3000)))
+    broken = Path("lake/day=1/a.parquet").read_bytes()
+    arguments = ["locate", "lake", "--keys", "keys.txt", "--key-column", "id", "-o"]
+    for more in (["out.parquet"], ["out.parquet", "--as", "iceberg"], ["out.csv"]):
+        Path(more[0]).write_text("what was there")
+        Path("lake/day=1/a.parquet").write_bytes(broken[:4] + bytes(len(broken) // 2) + broken[len(broken) // 2 + 4 :])
+        result = run(*arguments, *more)
+        assert (result.code, len(result.errors)) == (2, 1), result.err
+        Path("lake/day=1/a.parquet").write_bytes(broken)
+        for how, code, said in (
+            ("interrupted", 130, "interrupted\n"),
+            ("full", 2, r"error: .*: cannot write .*: File too large\n"),
+        ):
+            command = [sys.executable, "-c", INTERRUPTED, how, *arguments, *more]
+            done = subprocess.run(command, capture_output=True, text=True, timeout=120)
+            assert (done.returncode, done.stdout) == (code, "")
+            assert re.fullmatch(said, done.stderr), done.stderr
+        assert Path(more[0]).read_text() == "what was there"
+        Path(more[0]).unlink()
+        assert sorted(os.listdir()) == ["ids.index", "keys.txt", "lake", "more.index"]
+
+
+@pytest.mark.ci
+def test_two_processes_that_write_one_file(tmp_path, lake):
+    """It is that of one of them."""
+    target = str(tmp_path / "out.parquet")
+    arguments = [sys.executable, "-m", "parquet_bloom", "locate", "lake", "-o", target, "--as", "iceberg"]
+    for _ in range(2):
+        both = [subprocess.Popen([*arguments, "--key", f"name=n={number}"]) for number in (3, 900)]
+        assert [process.wait(120) for process in both] == [0, 0]
+        assert pq.read_table(target)["pos"].to_pylist() in ([6, 7], [800, 801])
+        assert os.listdir(tmp_path) == ["out.parquet"]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -11,6 +10,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
+import pytest
 
 
 def file(first: int) -> bytes:
@@ -29,12 +29,12 @@ def test_embed_in_place_below_a_prefix_and_by_a_pattern(run: Callable[..., Any],
     old = {number: s3.get(f"lake/day={number}/a b.parquet") for number in range(3)}
     done = run("embed", s3.url("lake/day=[01]/*.parquet"), "--column", "id", "--in-place", "--json", *options(s3))
     assert (done.code, done.err) == (0, "")
-    report = json.loads(done.out)
+    report = done.document
     assert [row["file"] for row in report["files"]] == [s3.url(f"lake/day={number}/a b.parquet") for number in (0, 1)]
     assert s3.get("lake/day=2/a b.parquet") == old[2]
     done = run("embed", s3.url("lake/"), "--column", "id", "--in-place", "--json", *options(s3))
     assert done.code == 0
-    assert [row["changed"] for row in json.loads(done.out)["files"]] == [False, False, True]
+    assert [row["changed"] for row in done.document["files"]] == [False, False, True]
     written = [request.key for request in s3.log if request.operation == "PutObject" and "-probe-" not in request.key]
     assert len(written) == 3
     for number in range(3):
@@ -79,3 +79,67 @@ def test_a_cache_of_footers_serves_planning_and_reading(run: Callable[..., Any],
 def reaches_end(range_: str, size: int) -> bool:
     first, _, last = range_.removeprefix("bytes=").partition("-")
     return not first or not last or int(last) >= size - 1
+
+
+def test_index_and_lake_in_an_object_store(run: Callable[..., Any], s3: Any, tmp_path: Path) -> None:
+    for number in range(3):
+        s3.put(f"lake/day={number}/a b ü.parquet", file(1000 * number))
+    index = s3.url("ids.index")
+
+    def do(command: str, *arguments: Any) -> Any:
+        done = run("index", command, *arguments, *options(s3))
+        assert done.code == 0, done.err
+        return done
+
+    do("create", index, "id", "--lake", s3.url("lake/"))
+    do("append", index)
+    row = do("lookup", index, "id", 1005, "--format", "ndjson").document
+    assert row == {"value": "1005", "row_groups": None, "rows": None, "file": s3.url("lake/day=1/a b ü.parquet")}
+    s3.put("lake/day=9/new.parquet", file(5))
+    s3.put("lake/day=0/a b ü.parquet", file(7000))
+    candidates = do("lookup", index, "id", 2005, "--json").document["candidates"]
+    assert {row["file"].rpartition("day=")[2][0] for row in candidates} == {"0", "2", "9"}
+    assert do("append", index).out.splitlines()[-1].split()[:3] == ["1", "1", "2"]
+    do("check", index, "--sample", 9)
+    do("remove", index, s3.url("lake/day=2/"))
+    do("compact", index)
+    assert do("stats", index, "--json").document["totals"]["files"] == 3
+    # An index on disk of a lake in an object store.
+    do("create", tmp_path / "ids.index", "id")
+    do("append", tmp_path / "ids.index", s3.url("lake/*/*.parquet"))
+    done = do("lookup", tmp_path / "ids.index", "id", 1005, "--format", "csv")
+    assert done.out.splitlines()[1:] == [f"1005,,,{s3.url('lake/day=1/a b ü.parquet')}"]
+    # One that refuses is one line.
+    s3.put("lake/day=9/more.parquet", file(77))
+    s3.fail("PutObject", status=403, code="AccessDenied")
+    done = run("index", "append", index, "--json", *options(s3))
+    assert (done.code, done.out, len(done.err.splitlines())) == (2, "", 1)
+    assert "AccessDenied" in done.errors[0]
+
+
+def test_a_table_in_an_object_store(run: Callable[..., Any], s3: Any, tmp_path: Path) -> None:
+    deltalake = pytest.importorskip("deltalake")
+    for start in (0, 100, 200):
+        rows = pa.table({"id": range(start, start + 100), "day": ["mon" if start else "sun"] * 100})
+        deltalake.write_deltalake(tmp_path / "events", rows, mode="append", partition_by=["day"])
+    for path in sorted((tmp_path / "events").rglob("*")):
+        if path.is_file():
+            s3.put(f"lake/events/{path.relative_to(tmp_path / 'events')}", path.read_bytes())
+    url = s3.url("lake/events")
+    for path, more, ids in (
+        (url, ["--where", "id IN (7, 150) AND day = 'mon'"], [150]),
+        (f"{url}/", ["--where", "id IN (7, 150) AND day = 'mon'"], [150]),
+        (url.replace("s3://", "s3a://"), ["--where", "id IN (7, 150) AND day = 'mon'"], [150]),
+        (url, ["--where", "id IN (7, 150)", "--version", "0"], [7]),
+    ):
+        assert [row["id"] for row in run("find", path, *more, "--format", "ndjson", *options(s3)).rows] == ids
+    assert len(run("prune", url, "--where", "id = 150", "--format", "ndjson", *options(s3)).rows) == 3
+    assert run("show", url, "--json", *options(s3)).document["table"]["version"] == 2
+    for path in (s3.url("lake"), f"{url}/day=mon"):
+        for more, said in (
+            ([], "a Delta or Iceberg table is read when its folder is the only PATH"),
+            (["--version", "1"], "is none"),
+        ):
+            done = run("show", path, *more, *options(s3))
+            assert (done.code, len(done.errors)) == (2, 1)
+            assert said in done.err

@@ -60,16 +60,6 @@ def test_colors(lake):
     assert "\x1b[31m" in on_terminal("show", "broken.parquet", "nowhere", "--color", "always", NO_COLOR="1")
 
 
-def test_colors_without_a_terminal(lake, run, spawn):
-    piped = spawn("show", "broken.parquet", "nowhere")
-    assert "\x1b" not in piped.out + piped.err
-    piped = run("show", "broken.parquet", "nowhere", "--color", "always")
-    assert "\x1b[1mfile" in piped.out
-    assert "\x1b[31m" in piped.err
-    for format in ("json", "ndjson", "csv"):
-        assert "\x1b" not in run("show", "broken.parquet", "--color", "always", "--format", format).out
-
-
 @pytest.fixture
 def large(tmp_path: Path) -> Path:
     """Three files that take a moment."""
@@ -93,26 +83,28 @@ def test_the_bar_is_shown_on_terminals_and_taken_away(large):
 
 
 @pytest.mark.ci
-@pytest.mark.parametrize(
-    ("arguments", "what"),
-    [
-        (("advise", "--sample", "60"), "advise"),
-        (("verify", "--data"), "verify"),
-        (("embed", "--column", "id", "--in-place", "--jobs", "2"), "embed"),
-    ],
-)
-def test_a_recording_of_the_bar(arguments, what, large):
+def test_a_recording_of_the_bar(large):
     """Frame by frame, the bar appears, moves, and makes room for the result."""
-    if what == "verify":
-        for path in large.iterdir():
-            parquet_bloom.embed(path, ["id"])
-    text = on_terminal(arguments[0], str(large), *arguments[1:], patience=0, columns=100, NO_COLOR="1")
-    frames = re.findall(rf"{what} +[━╸╺ ]+ (\d)/3 files", text)
-    assert frames
-    assert frames == sorted(frames)
-    shown = ESCAPE.sub("", text[text.rindex("━") :])
-    assert re.search(r"\n(60 filters in 3 files|embedded 60 filters in 3 files|3 files, 60 row groups)", shown)
-    assert "━" not in on_terminal(arguments[0], str(large), *arguments[1:], patience=60, columns=100)
+    index = str(large.parent / "index")
+    parquet_bloom.LakeIndex.create(index, ["id"], lake=large).close()
+    for what, *arguments, shown in (
+        ("advise", str(large), "--sample", "60", "3 files, 60 row groups"),
+        ("embed", str(large), "--column", "id", "--in-place", "--jobs", "2", "embedded 60 filters in 3 files"),
+        ("verify", str(large), "--data", "60 filters in 3 files"),
+        (
+            "index append",
+            index,
+            "added +indexed again +unchanged +failed +values +segments merged\n +3 +0 +0 +0 +1,200,000 ",
+        ),
+        ("index check", index, "--sample", "3", "nothing is wrong; 3 files read again, 1,200,000 values looked up"),
+    ):
+        text = on_terminal(*what.split(), *arguments, patience=0, columns=100, NO_COLOR="1")
+        frames = re.findall(rf"{what} +[━╸╺ ]+ (\d)/[34] files", text)  # a check counts the index's part as well
+        assert frames
+        assert frames == sorted(frames)
+        assert re.search(rf"[\r\n]{shown}", ESCAPE.sub("", text[text.rindex("━") :])), what
+    for arguments in (["verify", str(large)], ["index", "stats", index]):
+        assert "━" not in on_terminal(*arguments, patience=60, columns=100)
 
 
 def test_advice_fits_a_terminal(lake):
@@ -130,7 +122,6 @@ def test_advice_fits_a_terminal(lake):
 
 
 def test_no_bar_without_need(large, spawn):
-    assert "━" not in on_terminal("verify", str(large), patience=60)
     piped = spawn("embed", large, "--column", "id", "--dry-run")
     assert "━" not in piped.out + piped.err
     # Rows that are printed at once would run into it.
@@ -142,3 +133,12 @@ def test_csv_on_a_terminal_commands_nothing(tmp_path):
     parquet_bloom.write_table(pa.table({"id": [1]}), path, ["id"])
     assert "\\x1b[31m" in on_terminal("show", str(path), "--format", "csv")
     assert not ESCAPE.search(on_terminal("show", str(path), "--format", "csv"))
+
+
+def test_narrow_terminals_lose_nothing(lake):
+    with parquet_bloom.LakeIndex.create("ids.index", ["id"], lake="lake") as index:
+        index.append()
+    text = on_terminal("index", "lookup", "ids.index", "id", "4250", columns=40, patience=60, NO_COLOR="1")
+    rows = text.partition(" for 1 value")[0].rpartition("\n")[0]
+    assert max(map(len, rows.splitlines())) <= 40
+    assert str(lake / "lake/by=spark/part-0.parquet") in "".join(line.strip() for line in rows.splitlines())

@@ -3,20 +3,15 @@
 import sys
 import threading
 from contextlib import suppress
+from pathlib import Path
 from typing import Any
 
+from local_cluster import start
 from py4j.protocol import Py4JError  # type: ignore[import-untyped]
 from pyspark.errors import PySparkException
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import DataFrame
 
 import parquet_bloom.spark
-
-
-def session(scratch: str) -> SparkSession:
-    builder = SparkSession.builder.master("local[1]").config("spark.ui.enabled", "false")
-    builder = builder.config("spark.sql.codegen.wholeStage", "false").config("spark.driver.memory", "512m")
-    builder = builder.config("spark.driver.extraJavaOptions", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")
-    return builder.config("spark.local.dir", scratch).config("spark.log.level", "OFF").getOrCreate()
 
 
 def ids(frame: DataFrame) -> list[int]:
@@ -30,7 +25,7 @@ def interrupted(*_: Any) -> None:
 if __name__ == "__main__":
     lake, scratch = sys.argv[1:]
     module: Any = sys.modules[parquet_bloom.spark.install.__module__]
-    first = session(scratch)
+    first = start("local[1]", Path(scratch), spark_sql_codegen_wholeStage="false")
     old = parquet_bloom.spark.install(first.read.parquet(lake))
     print(ids(old))
     evaluate_files, module.evaluate_files = module.evaluate_files, interrupted
@@ -43,7 +38,9 @@ if __name__ == "__main__":
     first.stop()
     with suppress(Py4JError, PySparkException):
         print(ids(old))
-    new = parquet_bloom.spark.install(session(scratch).read.parquet(lake))
+    new = parquet_bloom.spark.install(
+        start("local[1]", Path(scratch), spark_sql_codegen_wholeStage="false").read.parquet(lake)
+    )
     print(ids(new))
     thread = threading.Thread(target=lambda: print(ids(new)))
     thread.start()

@@ -9,7 +9,10 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
-from local_cluster import spark_home
+from local_cluster import start
+from pyspark import cloudpickle
+
+import parquet_bloom.spark
 
 
 def modules(_: Iterator[int]) -> Iterator[tuple[str, ...]]:
@@ -26,18 +29,8 @@ def modules(_: Iterator[int]) -> Iterator[tuple[str, ...]]:
 
 if __name__ == "__main__":
     folder = Path(sys.argv[1])
-    os.environ["SPARK_HOME"] = str(spark_home(folder))
-    from pyspark import cloudpickle
-    from pyspark.sql import SparkSession
-
-    import parquet_bloom.spark
-
-    builder = SparkSession.builder.master("local-cluster[2,1,1024]").config("spark.ui.enabled", "false")
-    builder = builder.config("spark.local.dir", str(folder / "scratch")).config("spark.log.level", "OFF")
-    builder = builder.config("spark.driver.host", "127.0.0.1").config("spark.executor.memory", "512m")
-    for key, value in json.loads(sys.argv[2]).items():
-        builder = builder.config(key, value)
-    spark = builder.getOrCreate()
+    # Their keys have dots.
+    spark = start("local-cluster[2,1,1024]", folder, **json.loads(sys.argv[2]))
     cloudpickle.register_pickle_by_value(sys.modules["__main__"])
     lake = str(folder / "lake")
     spark.range(0, 4000, 1, 4).selectExpr("id", "concat('u', id) user").write.parquet(lake)

@@ -9,8 +9,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-from local_cluster import spark_home
-from pyspark.sql import SparkSession
+from local_cluster import start
 
 import parquet_bloom.spark
 
@@ -45,24 +44,8 @@ def kill_one(lake: Path, num_rewritten: int, outcome: dict[str, Any]) -> None:
 
 if __name__ == "__main__":
     lake, scratch = map(Path, sys.argv[1:])
-    os.environ["SPARK_HOME"] = str(spark_home(scratch))
-    settings = {
-        "spark.ui.enabled": "false",
-        "spark.driver.host": "127.0.0.1",
-        "spark.driver.bindAddress": "127.0.0.1",
-        "spark.driver.memory": "512m",
-        "spark.executor.memory": "512m",
-        "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
-        "spark.executor.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
-        "spark.executorEnv.PYTHONPATH": os.pathsep.join([str(PROJECT), os.environ.get("PYTHONPATH", "")]),
-        "spark.local.dir": str(scratch / "local"),
-        "spark.sql.warehouse.dir": str(scratch / "warehouse"),
-        "spark.log.level": "OFF",
-    }
-    builder = SparkSession.builder.master("local-cluster[2,1,1024]")
-    for key, value in settings.items():
-        builder = builder.config(key, value)
-    spark = builder.getOrCreate()
+    paths = os.pathsep.join([str(PROJECT), os.environ.get("PYTHONPATH", "")])
+    spark = start("local-cluster[2,1,1024]", scratch, spark_executorEnv_PYTHONPATH=paths)
     outcome: dict[str, Any] = {}
     killer = threading.Thread(target=kill_one, args=(lake, 60, outcome), daemon=True)
     killer.start()

@@ -6,8 +6,8 @@ import sys
 from pathlib import Path
 from typing import Any
 
+from local_cluster import start
 from pyspark import TaskContext, cloudpickle
-from pyspark.sql import SparkSession
 
 from parquet_bloom.lake.lake_index import LakeIndex
 from parquet_bloom.spark import build_index
@@ -39,8 +39,7 @@ class DyingWrite(WriteTask):
 
 if __name__ == "__main__":
     folder = Path(sys.argv[1])
-    builder = SparkSession.builder.master("local[2,4]").config("spark.ui.enabled", "false")
-    spark = builder.config("spark.local.dir", str(folder)).config("spark.log.level", "OFF").getOrCreate()
+    spark = start("local[2,4]", folder)
     spark.range(0, 24_000, 1, 24).selectExpr("id", "concat('u', id) s").write.parquet(str(folder / "lake"))
     cloudpickle.register_pickle_by_value(sys.modules["__main__"])
     index_job.HashTask, index_job.WriteTask = DyingHash, DyingWrite  # type: ignore[misc]

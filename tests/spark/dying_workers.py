@@ -7,8 +7,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from local_cluster import start
 from pyspark import TaskContext, cloudpickle
-from pyspark.sql import SparkSession
 
 from parquet_bloom.file.filter_builder import FilterOptions
 from parquet_bloom.spark.job_report import FileResult
@@ -47,8 +47,7 @@ class Dying(_Embed):
 
 if __name__ == "__main__":
     lake, scratch = sys.argv[1:]
-    builder = SparkSession.builder.master("local[2,4]").config("spark.ui.enabled", "false")
-    spark = builder.config("spark.local.dir", scratch).config("spark.log.level", "OFF").getOrCreate()
+    spark = start("local[2,4]", Path(scratch))
     spark.range(0, 8000, 1, 8).write.parquet(lake)
     cloudpickle.register_pickle_by_value(sys.modules["__main__"])
     files = sorted(map(str, Path(lake).glob("*.parquet")))

@@ -10,41 +10,25 @@ import sys
 from dataclasses import asdict
 from pathlib import Path
 
-from archive_cluster import spark_home
+from local_cluster import start
+from support.random_cases.random_queries import CLASSIC, Asking
+from support.random_cases.spark_lakes import Lake
+from support.spark.spark_settings import settings
+
+import parquet_bloom.spark
 
 if __name__ == "__main__":
     folder = Path(sys.argv[2])
-    os.environ["SPARK_HOME"] = str(spark_home(folder))
-    from pyspark.sql import SparkSession
-    from support.random_cases.random_queries import CLASSIC, Asking
-    from support.random_cases.spark_lakes import Lake
-    from support.spark.spark_settings import settings
-
-    import parquet_bloom.spark
-
-    options = {
-        "spark.ui.enabled": "false",
-        "spark.ui.showConsoleProgress": "false",
-        "spark.driver.host": "127.0.0.1",
-        "spark.driver.bindAddress": "127.0.0.1",
-        "spark.driver.memory": "512m",
-        "spark.executor.memory": "512m",
-        "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
-        "spark.executor.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
-        "spark.executorEnv.PYTHONPATH": os.environ["PYTHONPATH"],
-        "spark.local.dir": str(folder / "local"),
-        "spark.sql.warehouse.dir": str(folder / "warehouse"),
-        "spark.sql.codegen.wholeStage": "false",
-        "spark.sql.codegen.factoryMode": "NO_CODEGEN",
-        "spark.sql.shuffle.partitions": "2",
-        "spark.sql.parquet.datetimeRebaseModeInRead": "CORRECTED",
-        "spark.sql.parquet.int96RebaseModeInRead": "CORRECTED",
-        "spark.log.level": "OFF",
-    }
-    builder = SparkSession.builder.master("local-cluster[2,1,1024]")
-    for key, value in options.items():
-        builder = builder.config(key, value)
-    spark = builder.getOrCreate()
+    spark = start(
+        "local-cluster[2,1,1024]",
+        folder,
+        spark_executorEnv_PYTHONPATH=os.environ["PYTHONPATH"],
+        spark_sql_codegen_wholeStage="false",
+        spark_sql_codegen_factoryMode="NO_CODEGEN",
+        spark_sql_shuffle_partitions="2",
+        spark_sql_parquet_datetimeRebaseModeInRead="CORRECTED",
+        spark_sql_parquet_int96RebaseModeInRead="CORRECTED",
+    )
     parquet_bloom.spark.register(spark)
     rng = random.Random(int(sys.argv[3]))
     with settings(spark, {"spark.sql.session.timeZone": "Europe/Berlin"}):

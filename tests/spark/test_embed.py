@@ -21,7 +21,7 @@ from parquet_bloom import errors
 from parquet_bloom.file.filter_builder import FilterOptions
 from parquet_bloom.spark.jobs.file_tasks import FileTask, find_secrets
 from parquet_bloom.spark.jobs.run_files import describe_failure
-from parquet_bloom.spark.lake_jobs import _check_columns, _Embed
+from parquet_bloom.spark.lake_jobs import _Embed
 
 pytestmark = pytest.mark.spark
 
@@ -107,34 +107,21 @@ def test_spark_prunes_by_our_filters(spark: Any, write: Any) -> None:
     assert scanned("id = 300") == 0
 
 
-@pytest.mark.parametrize("name", ["with blank", "a%20b ü", "{a,b}[x]*"])
-def test_paths(name: str, spark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    folder = tmp_path / name / "p=a%2Fb"
-    folder.mkdir(parents=True)
-    for number in range(6):
-        pq.write_table(pa.table({"id": [number]}), folder / f"{number} %.parquet")
-    files = parquet_files(folder)
+def test_paths(spark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    (uri,) = (
-        spark.read.parquet(f"file://{folder}".translate({ord(c): f"\\{c}" for c in "{}[]*?,\\"}))
-        .where("id = 4")
-        .select("_metadata.file_path")
-        .first()
-    )
-    done = []
-    for path in (
-        str(files[0]),
-        f"file:{files[1]}",
-        f"file://{files[2]}",
-        files[3].relative_to(tmp_path),
-        uri,
-        tmp_path / name,
-    ):
-        report = parquet_bloom.spark.embed(spark, path, ["id"])
-        assert report.ok
-        done.append(report.embedded_files)
-    assert done == [1] * 6
-    assert parquet_bloom.spark.embed(spark, [files[0], str(folder)], "id").total_files == 6
+    for name in ("a%20b ü", "{a,b}[x]*"):
+        folder = tmp_path / name / "p=a%2Fb"
+        folder.mkdir(parents=True)
+        for number in range(6):
+            pq.write_table(pa.table({"id": [number]}), folder / f"{number} %.parquet")
+        files = parquet_files(folder)
+        frame = spark.read.parquet(f"file://{folder}".translate({ord(c): f"\\{c}" for c in "{}[]*?,\\"}))
+        (uri,) = frame.where("id = 4").select("_metadata.file_path").first()
+        relative = files[3].relative_to(tmp_path)
+        for path in (str(files[0]), f"file:{files[1]}", f"file://{files[2]}", relative, uri, tmp_path / name):
+            report = parquet_bloom.spark.embed(spark, path, ["id"])
+            assert (report.ok, report.embedded_files) == (True, 1)
+        assert parquet_bloom.spark.embed(spark, [files[0], str(folder)], "id").total_files == 6
 
 
 def test_a_broken_file_does_not_stop_the_others(spark: Any, copied: Path) -> None:
@@ -162,8 +149,6 @@ def test_errors_of_the_whole_job(spark: Any, copied: Path, tmp_path: Path) -> No
         embed(spark, tmp_path / "nowhere", ["id"])
     with pytest.raises(errors.StorageError, match="only local files, and objects by their URLs, can be reached"):
         embed(spark, "hdfs://host/lake", ["id"])
-    with pytest.raises(errors.ParquetBloomError, match="cannot be sent to the executors: "):
-        embed(spark, copied, ["id"], storage_options={"credential_provider": threading.Lock()})
     with pytest.raises(errors.UnknownColumnError, match="column 'nobody': no such column in any of 4 files"):
         embed(spark, copied, ["id", "nobody"])
     with pytest.raises(errors.UnsupportedTypeError, match="BOOLEAN"):
@@ -183,21 +168,23 @@ def test_errors_of_the_whole_job(spark: Any, copied: Path, tmp_path: Path) -> No
     assert embed(spark, tmp_path / "empty", ["id"]).total_files == 0
 
 
-def test_columns_that_the_first_files_lack(spark: Any, copied: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The driver looks into some files; into the others a job does."""
-    monkeypatch.setitem(_check_columns.__globals__, "_MAX_DRIVER_FILES", 1)
-    before = contents(copied)
-    (first, *_) = parquet_files(copied)
-    pq.write_table(pa.table({"x": [1]}), first)
-    first.with_name(f".{first.name}.crc").unlink(missing_ok=True)
-    before[str(first)] = contents(copied)[str(first)]
-    with pytest.raises(errors.UnknownColumnError, match="column 'nobody': no such column in any of 4 files"):
-        parquet_bloom.spark.embed(spark, copied, ["x", "id", "nobody"])
+def test_columns_that_the_first_files_lack(spark: Any, tmp_path: Path) -> None:
+    """The driver looks into some files; into the others a job does, as it embeds into so many."""
+    for number in range(40):
+        table = {"x": [1]} if number < 35 else {"id": [number], "flag": [True], "UserId": ["u"]}
+        pq.write_table(pa.table(table), tmp_path / f"{number:02}.parquet")
+    before = contents(tmp_path)
+    embed = parquet_bloom.spark.embed
+    with pytest.raises(errors.UnknownColumnError, match="column 'nobody': no such column in any of 40 files"):
+        embed(spark, tmp_path, ["x", "id", "nobody"])
     with pytest.raises(errors.UnsupportedTypeError, match="BOOLEAN"):
-        parquet_bloom.spark.embed(spark, copied, ["x", "flag"])
-    now = contents(copied)
-    assert {path: before[path] for path in now} == now
-    assert parquet_bloom.spark.embed(spark, copied, ["x", "id"]).embedded_files == 4
+        embed(spark, tmp_path, ["x", "flag"])
+    with pytest.raises(errors.ParquetBloomError, match="cannot be sent to the executors: "):
+        embed(spark, tmp_path, ["x", "id"], storage_options={"credential_provider": threading.Lock()})
+    assert contents(tmp_path) == before
+    report = embed(spark, tmp_path, ["x", "id"])
+    assert (report.embedded_files, report.num_filters) == (40, 40)
+    assert embed(spark, tmp_path, ["x", "id"]).unchanged_files == 40
 
 
 def test_names_by_case_and_columns_that_some_files_lack(spark: Any, tmp_path: Path) -> None:
@@ -245,23 +232,19 @@ def test_a_task_that_runs_again(copied: Path) -> None:
         assert len(list(file.chunks())) == 2
 
 
-def test_whatever_goes_wrong_is_a_result(copied: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    path = str(parquet_files(copied)[0])
+def test_whatever_goes_wrong_is_a_result() -> None:
     secret = "x" * 20
-    tasks = FileTask(_Embed({"id": FilterOptions()}, False, True), find_secrets({"aws_secret_access_key": secret}))
+    secrets = find_secrets({"aws_secret_access_key": secret})
 
-    def fail(*_: Any, **__: Any) -> None:
+    def fail(path: str) -> None:
         raise MemoryError(f"not\nenough for {secret}")
 
-    monkeypatch.setitem(_Embed.__call__.__globals__, "embed_file", fail)
-    assert tasks.process(path).error == f"{path}: MemoryError: not enough for ***"
-    assert secret not in repr(tasks)
-
-    def changing(*_: Any, **__: Any) -> None:
+    def change(path: str) -> None:
         raise errors.ConcurrentChangeError("another writer replaced it meanwhile", path=path)
 
-    monkeypatch.setitem(_Embed.__call__.__globals__, "embed_file", changing)
-    assert tasks.process(path).error == f"{path}: another writer replaced it meanwhile"
+    assert FileTask(fail, secrets).process("/a").error == "/a: MemoryError: not enough for ***"
+    assert secret not in repr(FileTask(fail, secrets))
+    assert FileTask(change, secrets).process("/a").error == "/a: another writer replaced it meanwhile"
 
 
 def test_why_a_job_failed() -> None:

@@ -10,7 +10,6 @@ import os
 import random
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -31,17 +30,6 @@ QUESTIONS = 16
 @pytest.fixture(scope="module")
 def random_lake(spark: Any, tmp_path_factory: pytest.TempPathFactory, interpreted: None) -> Lake:
     return make_lake(spark, random.Random(SEED), tmp_path_factory.mktemp("lakes") / "lä{k}e%41 [a]")
-
-
-@pytest.fixture
-def quiet() -> Iterator[None]:
-    """Conditions that fail in Spark itself are among the random ones: PySpark logs each."""
-    from pyspark.logger import PySparkLogger
-
-    logger = PySparkLogger.getLogger("SQLQueryContextLogger")  # a logger of another class would fail there
-    logger.disabled = True
-    yield
-    logger.disabled = False
 
 
 def check(reported: QueryTally, story: str, least: float = 0.15) -> None:
@@ -68,7 +56,7 @@ def test_data_source(spark: Any, random_lake: Lake, tmp_path: Path, quiet: None)
         rng = random.Random(SEED + seed)
         lake = random_lake if seed == 0 else make_lake(spark, rng, tmp_path / f"lake {seed}")
         with settings(spark, {"spark.sql.session.timeZone": "America/New_York"}):
-            outcome = Asking(spark, rng, lake, ("source",)).ask(10)
+            outcome = Asking(spark, rng, lake, ("source",)).ask(12)
         assert outcome.wrong == [], f"{seed=}"
         assert outcome.num_queries > 1
 

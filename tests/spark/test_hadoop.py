@@ -5,7 +5,6 @@ from __future__ import annotations
 import errno
 import itertools
 import os
-import pickle
 import random
 import shutil
 import socket
@@ -31,7 +30,7 @@ from parquet_bloom.spark.plan.column_trust import Rules, SparkCompatibility
 from parquet_bloom.spark.plan.spark_planner import ListedFiles, ScanPlanner
 from parquet_bloom.spark.session.hadoop import executor_storage, hadoop_filesystem, resolve_storage
 from parquet_bloom.spark.session.session_settings import CannotPush, file_uri, listed_path
-from parquet_bloom.storage import managed_table, open_source
+from parquet_bloom.storage import open_source
 
 pytestmark = pytest.mark.spark
 
@@ -145,17 +144,6 @@ def test_many_threads_read_at_a_time(spark: Any, folder: Path) -> None:
         assert server.most_at_once > 8
 
 
-def test_one_request_per_file_where_the_listing_is_cached(
-    spark: Any, frame: Any, web: WebHdfsServer, folder: Path
-) -> None:
-    uris = frame.inputFiles()
-    paths, filesystem = resolve_storage(spark, uris, states=list_states(frame, folder))
-    assert paths == [listed_path(uri) for uri in uris]
-    report = parquet_bloom.prune(paths, "id = 4321", filesystem=filesystem, cache=None)
-    assert [path for path in report.selected if path.endswith("p 1.parquet")] == list(report.selected)
-    assert web.take()["requests"] == {"OPEN": FILES, "READ": FILES}  # the client is redirected for each
-
-
 def test_pruning_finds_what_it_finds_locally(spark: Any, frame: Any, web: WebHdfsServer, folder: Path) -> None:
     paths, filesystem = resolve_storage(spark, frame.inputFiles())
     local = [str(folder) + path.removeprefix(web.url) for path in paths]
@@ -165,14 +153,6 @@ def test_pruning_finds_what_it_finds_locally(spark: Any, frame: Any, web: WebHdf
         assert [*there.selected.values()] == [*here.selected.values()]
         assert [path.rpartition("/")[2] for path in there.selected] == [Path(path).name for path in here.selected]
         assert (there.selected_files, there.total_row_groups) == (here.selected_files, here.total_row_groups)
-
-
-def test_survivors_are_read_by_spark(spark: Any, frame: Any, folder: Path) -> None:
-    paths, filesystem = resolve_storage(spark, frame.inputFiles(), states=list_states(frame, folder))
-    survivors = parquet_bloom.prune(paths, "id IN (4321, 8)", filesystem=filesystem).selected
-    few = spark.read.schema(frame.schema).parquet(*map(file_uri, survivors))
-    assert len(few.inputFiles()) == len(survivors) < FILES
-    assert sorted(row.text for row in few.where("id IN (4321, 8)").collect()) == ["t4321", "t8"]
 
 
 def test_folders_are_listed(spark: Any, web: WebHdfsServer) -> None:
@@ -188,17 +168,6 @@ def test_folders_are_listed(spark: Any, web: WebHdfsServer) -> None:
     assert filesystem.get_file_info(missing) == []
     with pytest.raises(FileNotFoundError):
         filesystem.get_file_info(FileSelector(web.url + "/no"))
-
-
-def test_a_table_around_them_is_seen(spark: Any, web: WebHdfsServer, folder: Path) -> None:
-    filesystem = hadoop_filesystem(spark)
-    path = f"{web.url}/table/p=1/f.parquet"
-    assert managed_table(path, filesystem) is None
-    (folder / "table" / "_delta_log").mkdir(parents=True)
-    reason = managed_table(path, filesystem)
-    shutil.rmtree(folder / "table")
-    assert reason is not None
-    assert f"Delta table {web.url}/table" in reason
 
 
 def test_options_are_part_of_the_configuration(spark: Any) -> None:
@@ -260,24 +229,7 @@ def test_objects_with_options_are_read_without_the_jvm(spark: Any, s3: Any, fold
     assert parquet_bloom.prune(located, "id = 4322", filesystem=of_executor).selected_files == 0
 
 
-def test_executors_read_their_assigned_files(spark: Any, frame: Any, web: WebHdfsServer, folder: Path) -> None:
-    storage = executor_storage("webhdfs")
-    paths = sorted(map(listed_path, frame.inputFiles()))
-
-    def read_on_executor(path: str, storage: Any = storage) -> bytes:  # no global: workers cannot import this module
-        with open_source(*storage.locate(path)) as source:
-            return bytes(source.read_at(0, source.size))
-
-    def sizes(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        for batch in batches:
-            numbers = batch.column(0).to_pylist()
-            yield pa.record_batch({"size": [len(read_on_executor(paths[number])) for number in numbers]})
-
-    result = spark.range(0, FILES, 1, 2).mapInArrow(sizes, "size long").collect()
-    local = sorted((folder / FOLDER).iterdir())
-    assert [row.size for row in result] == [path.stat().st_size for path in local]
-    assert read_on_executor(paths[0], pickle.loads(pickle.dumps(storage))) == local[0].read_bytes()
-    assert read_on_executor(str(local[0]), executor_storage("file")) == local[0].read_bytes()
+def test_executors_open_what_fsspec_reads() -> None:
     with pytest.raises(StorageError, match="fsspec does not read it"):
         executor_storage("nowhere").locate("nowhere://a/b")
 

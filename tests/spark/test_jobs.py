@@ -6,12 +6,11 @@ import os
 import pty
 import shutil
 import signal
-import sys
 import threading
 import time
 import uuid
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, redirect_stderr
 from pathlib import Path
 from typing import Any
 
@@ -25,11 +24,11 @@ import parquet_bloom.spark
 from parquet_bloom import errors
 from parquet_bloom.spark.jobs import file_tasks
 from parquet_bloom.spark.jobs import run_files as job_runner
-from parquet_bloom.util import progress
 
 pytestmark = pytest.mark.spark
 
 FILES = 6
+MANY = 40  # files, of which the driver does not process all by itself
 
 
 @pytest.fixture
@@ -119,7 +118,7 @@ def test_advise_as_without_spark(spark: Any, lake: Path) -> None:
         parquet_bloom.spark.advise(spark, lake, ["nobody"])
 
 
-def test_a_file_that_fails_hides_no_other_of_its_task(spark: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_file_that_fails_hides_no_other_of_its_task(spark: Any, conf: Any) -> None:
     def task_of(path: str) -> tuple[str, int]:
         """The task that a file is in; of files whose names end in 7, an error."""
         from pyspark import TaskContext
@@ -132,8 +131,8 @@ def test_a_file_that_fails_hides_no_other_of_its_task(spark: Any, monkeypatch: p
 
     files = [os.fsdecode(b"/lake/\xff %d") % number for number in range(25)]
     for cores, tasks in ((25, 25), (4, 4), (1, 1)):
-        monkeypatch.setattr(file_tasks, "count_cores", lambda spark, cores=cores: cores)
-        outcomes = job_runner.run(spark, "ask", files, task_of, on_executors=True)
+        with conf({"spark.sql.leafNodeDefaultParallelism": str(cores)}):
+            outcomes = job_runner.run(spark, "ask", files, task_of, on_executors=True)
         assert [outcome.path for outcome in outcomes] == files
         assert [(n, outcome.error) for n, outcome in enumerate(outcomes) if outcome.error] == [
             (n, f"/lake/\\udcff {n}: ValueError: not this") for n in (7, 17)
@@ -156,7 +155,7 @@ def test_a_job_that_fails_as_a_whole_says_why_in_a_line(spark: Any) -> None:
         "^the Spark job failed: ModuleNotFoundError: No module named 'a_module_of_nobody'; the executors need a Python"
     )
     with pytest.raises(errors.ParquetBloomError, match=problem) as raised:
-        job_runner.run(spark, "ask", ["/lake/1"], Missing())
+        job_runner.run(spark, "ask", ["/lake/1"], Missing(), on_executors=True)
     assert "\n" not in str(raised.value)
 
 
@@ -165,8 +164,9 @@ def test_a_local_master_runs_tasks_in_the_python_of_the_driver(
 ) -> None:
     """As Spark's `python3` does not have the package, where a virtual environment is not activated."""
     monkeypatch.setattr(spark.sparkContext, "pythonExec", "/bin/false")
-    monkeypatch.setattr(job_runner, "MAX_DRIVER_LOAD", -1)
-    assert parquet_bloom.spark.embed(spark, lake, ["id"]).num_filters == 2 * FILES
+    for number in range(FILES, MANY):
+        shutil.copy(lake / "0.parquet", lake / f"{number}.parquet")
+    assert parquet_bloom.spark.embed(spark, lake, ["id"]).num_filters == 2 * MANY
     assert parquet_bloom.spark.verify(spark, lake, data=True).ok
     assert spark.sparkContext.pythonExec == "/bin/false"  # nobody else's tasks are concerned
 
@@ -184,7 +184,6 @@ def test_the_driver_does_a_few_files_in_local_mode(spark: Any, monkeypatch: pyte
         assert [outcome.path for outcome in outcomes] == files
         return {outcome.result for outcome in outcomes if outcome.result}, [one.error for one in outcomes if one.error]
 
-    monkeypatch.setattr(job_runner, "MAX_DRIVER_LOAD", 32 << 20)
     pids, failed = run([0] * 20)
     assert pids == {os.getpid()}
     assert [error.startswith("/lake/3: ValueError: ") and "a secret" not in error for error in failed] == [True]
@@ -213,7 +212,7 @@ def test_tasks_are_as_many_as_cores(spark: Any, lake: Path, tmp_path: Path) -> N
         stages = [stage for number in tracker.getJobIdsForGroup(group) for stage in tracker.getJobInfo(number).stageIds]
         return max(tracker.getStageInfo(stage).numTasks for stage in stages)
 
-    for number in range(FILES, 40):
+    for number in range(FILES, MANY):
         shutil.copy(lake / "0.parquet", lake / f"{number}.parquet")
     frame = spark.read.parquet(str(lake))
     module = parquet_bloom.spark
@@ -228,13 +227,12 @@ def test_tasks_are_as_many_as_cores(spark: Any, lake: Path, tmp_path: Path) -> N
         "probing": lambda: module.pruned(frame, "Id = 5", probe_on="executors"),
     }
     cores = spark.sparkContext.defaultParallelism
-    assert cores < 40
+    assert cores < MANY
     assert {name: tasks_of(way) for name, way in ways.items()} == dict.fromkeys(ways, cores)
 
 
 @pytest.mark.parametrize("on_executors", [True, False])
-def test_interrupted(spark: Any, tmp_path: Path, on_executors: bool, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(job_runner, "MAX_DRIVER_LOAD", 32 << 20)
+def test_interrupted(spark: Any, tmp_path: Path, on_executors: bool) -> None:
     begun = tmp_path / "begun"
 
     def wait(path: str) -> None:
@@ -263,7 +261,7 @@ def test_interrupted(spark: Any, tmp_path: Path, on_executors: bool, monkeypatch
 
 
 @contextmanager
-def terminal(monkeypatch: pytest.MonkeyPatch) -> Iterator[bytearray]:
+def terminal() -> Iterator[bytearray]:
     """A terminal as stderr; what was written on it."""
     ours, theirs = pty.openpty()
     output = bytearray()
@@ -277,28 +275,26 @@ def terminal(monkeypatch: pytest.MonkeyPatch) -> Iterator[bytearray]:
 
     listener = threading.Thread(target=listen)
     listener.start()
-    with os.fdopen(theirs, "w") as stream, monkeypatch.context() as patch:
-        patch.setattr(sys, "stderr", stream)
+    with os.fdopen(theirs, "w") as stream, redirect_stderr(stream):
         yield output
     listener.join()
     os.close(ours)
 
 
 def test_progress_on_a_terminal(spark: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The bar appears after a second."""
+
     def wait(path: str) -> None:
-        time.sleep(0.4)
+        time.sleep(0.7)
 
     monkeypatch.setenv("TERM", "xterm-256color")
-    monkeypatch.setattr(progress, "PATIENCE", 0.2)
-    with terminal(monkeypatch) as output:
-        job_runner.run(
-            spark, "count sheep", [str(number) for number in range(8)], wait, None, [file_tasks.MAX_TASK_BYTES] * 8
-        )
+    sizes = [file_tasks.MAX_TASK_BYTES] * 8
+    with terminal() as output:
+        job_runner.run(spark, "count sheep", [str(number) for number in range(8)], wait, None, sizes)
     text = output.decode()
     assert "count sheep" in text
     assert any(f"{done}/8 files" in text for done in range(1, 9))
-    monkeypatch.setattr(progress, "PATIENCE", 60)
-    with terminal(monkeypatch) as output:
+    with terminal() as output:
         job_runner.run(spark, "count sheep", ["1"], len)
     assert output == b""
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import datetime as dt
 import decimal
-import importlib
 from collections import Counter
 from pathlib import Path
 from typing import Any
@@ -103,17 +102,19 @@ def test_both_ways(spark: Any, lake: Path, name: str) -> None:
         assert to_rows(found) == expected
 
 
-@pytest.mark.parametrize("name", ["short", "name", "raw", "float", "price", "day", "at", "naive", "flag"])
-def test_types(spark: Any, lake: Path, name: str) -> None:
-    options = {"spark.sql.session.timeZone": "Asia/Tokyo"}
-    if name == "naive":
-        options["spark.sql.timestampType"] = "TIMESTAMP_NTZ"  # of which Spark then makes it
-    with settings(spark, options):
-        keys, values = make_keys(spark, make_table(8).slice(0, 60), [name])
-        expected = to_rows(parquet_bloom.dataset(lake).locate(name, values))
-        assert expected
-        for max_keys in (1_000_000, 0):
-            assert to_rows(parquet_bloom.spark.locate(spark, lake, name, keys, max_keys=max_keys)) == expected
+def test_types(spark: Any, lake: Path) -> None:
+    for name in ("short", "name", "raw", "float", "price", "day", "at", "naive", "flag"):
+        options = {"spark.sql.session.timeZone": "Asia/Tokyo"}
+        if name == "naive":
+            options["spark.sql.timestampType"] = "TIMESTAMP_NTZ"  # of which Spark then makes it
+        with settings(spark, options):
+            keys, values = make_keys(spark, make_table(8).slice(0, 60), [name])
+            expected = to_rows(parquet_bloom.dataset(lake).locate(name, values))
+            assert expected
+            sent, joined = (
+                parquet_bloom.spark.locate(spark, lake, name, keys, max_keys=max_keys) for max_keys in (1_000_000, 0)
+            )
+            assert to_rows(sent) == to_rows(joined) == expected, name
 
 
 def test_several_columns(spark: Any, lake: Path) -> None:
@@ -128,27 +129,22 @@ def test_several_columns(spark: Any, lake: Path) -> None:
         assert to_rows(parquet_bloom.spark.locate(spark, lake, names, keys, max_keys=max_keys)) == expected
 
 
-def test_an_index_chooses_the_files_of_tasks(
-    spark: Any, lake: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_index_chooses_the_files_of_tasks(spark: Any, lake: Path, tmp_path: Path) -> None:
     copy = tmp_path / "lake"
+    copy.mkdir()
     for number in range(4):
-        copy.mkdir(exist_ok=True)
         pq.write_table(pa.table({"id": range(number * 100, number * 100 + 100)}), copy / f"{number}.parquet")
     parquet_bloom.LakeIndex.create(tmp_path / "index", ["id"], lake=copy).append()
-    sent: list[int] = []
-    locate_module = importlib.import_module("parquet_bloom.spark.locate_rows")
-    pack = locate_module.pack
-    monkeypatch.setattr(locate_module, "pack", lambda items, *rest: sent.append(len(items)) or pack(items, *rest))
     keys = spark.createDataFrame([(5,), (77,), (205,), (999,)], "id long")
-    for paths in (copy, None):
-        found = parquet_bloom.spark.locate(spark, paths, "id", keys, index=str(tmp_path / "index"))
-        assert to_rows(found) == to_rows(parquet_bloom.dataset(copy).locate("id", [5, 77, 205, 999]))
-    assert sent == [2, 2]
-    pq.write_table(pa.table({"id": [999, 5]}), copy / "new.parquet")  # which the index does not know
-    found = parquet_bloom.spark.locate(spark, copy, "id", keys, index=str(tmp_path / "index"))
-    assert to_rows(found) == to_rows(parquet_bloom.dataset(copy).locate("id", [5, 77, 205, 999]))
-    assert sent == [2, 2, 3]
+    tasks = []
+    with settings(spark, {"spark.sql.leafNodeDefaultParallelism": "8"}):  # a task for each file
+        for paths in (copy, None, copy):
+            found = parquet_bloom.spark.locate(spark, paths, "id", keys, index=str(tmp_path / "index"))
+            assert to_rows(found) == to_rows(parquet_bloom.dataset(copy).locate("id", [5, 77, 205, 999]))
+            tasks.append(found.rdd.getNumPartitions())
+            if len(tasks) == 2:  # a file that the index does not know
+                pq.write_table(pa.table({"id": [999, 5]}), copy / "new.parquet")
+    assert tasks == [2, 2, 3]
 
 
 def test_deleted_rows_of_tables(spark: Any, tmp_path: Path) -> None:

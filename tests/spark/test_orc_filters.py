@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -12,6 +12,7 @@ import pyarrow as pa
 import pyarrow.orc as pa_orc
 import pytest
 from support.oracle import orc_oracle
+from support.writers import orc_spark_files
 
 import parquet_bloom.orc as orc
 from parquet_bloom.core.hash import orc_murmur3 as orc_hash
@@ -69,43 +70,25 @@ def _plain(array: pa.Array) -> list[Any]:
     return result
 
 
-def write(spark: Any, folder: Path, columns: dict[str, str] = COLUMNS, **options: str) -> Path:
-    """One file of one stripe, with filters on all columns."""
-    frame = spark.range(0, ROWS, 1, 1).selectExpr(*(f"{text} {name}" for name, text in columns.items()))
+def write(spark: Any, folder: Path, columns: dict[str, str] = COLUMNS, zone: str = "UTC", **options: str) -> Path:
+    """One file of one stripe, with filters on all columns, by Java's clock of a zone: ORC writes wall clocks by it."""
     settings = {
         "orc.bloom.filter.columns": ",".join(columns),
         "orc.bloom.filter.fpp": str(FPP),
         "orc.row.index.stride": str(STRIDE),
         "compression": "none",
     }
-    frame.write.options(**{**settings, **{name.replace("_", "."): value for name, value in options.items()}}).orc(
-        str(folder)
-    )
+    with orc_spark_files.jvm_zone(spark, zone):
+        frame = spark.range(0, ROWS, 1, 1).selectExpr(*(f"{text} {name}" for name, text in columns.items()))
+        frame.write.options(**settings | options).orc(str(folder))
     (path,) = folder.glob("*.orc")
     return path
 
 
-@pytest.fixture
-def in_zone(spark: Any) -> Iterator[Callable[[str], None]]:
-    """Lets Java's clock show the time of a zone; ORC writes wall clocks by it."""
-    zones = spark._jvm.java.util.TimeZone
-    before = zones.getDefault()
-    session = spark.conf.get("spark.sql.session.timeZone")
-
-    def set_zone(name: str) -> None:
-        zones.setDefault(zones.getTimeZone(name))
-        spark.conf.set("spark.sql.session.timeZone", name)
-
-    yield set_zone
-    zones.setDefault(before)
-    spark.conf.set("spark.sql.session.timeZone", session)
-
-
 @pytest.mark.parametrize("zone", ["UTC", "Asia/Tokyo"])
 @pytest.mark.parametrize("version", ["original", "utf8"])
-def test_rebuilt(version: str, zone: str, spark: Any, in_zone: Callable[[str], None], tmp_path: Path) -> None:
-    in_zone(zone)
-    path = write(spark, tmp_path / "a", **{"orc.bloom.filter.write.version": version})
+def test_rebuilt(version: str, zone: str, spark: Any, tmp_path: Path) -> None:
+    path = write(spark, tmp_path / "a", zone=zone, **{"orc.bloom.filter.write.version": version})
     table = pa_orc.read_table(path)
     size = orc_hash.size_for(STRIDE, FPP)
     rebuilt = set()
@@ -138,24 +121,24 @@ def test_rebuilt(version: str, zone: str, spark: Any, in_zone: Callable[[str], N
     assert problems == []
 
 
-@pytest.mark.parametrize("codec", ["zlib", "snappy", "lzo", "lz4", "zstd"])
-def test_codecs(codec: str, spark: Any, tmp_path: Path) -> None:
-    pytest.importorskip({"lzo": "lzallright", "lz4": "lz4.block"}.get(codec, "zlib"))
-    path = write(spark, tmp_path / "a", {"id": "id", "text": COLUMNS["text"]}, compression=codec)
-    with orc.open(path) as file:
-        assert file.compression == codec
-        assert len([one for one in file.filters() if one.trusted]) == 6
-        statistics = file.row_group_evidence(file.leaves, [0])[0, file.leaf("id").column_id]
-        assert [(one.low, one.high) for one in statistics] == [(0, 999), (1_000, 1_999), (2_000, 2_299)]
-    report = orc.verify(path, data=True)
-    assert report.ok
-    assert sum(chunk.num_missing == 0 for chunk in report.chunks) == 6
+def test_codecs(spark: Any, tmp_path: Path) -> None:
+    for codec in ("zlib", "snappy", "lzo", "lz4", "zstd"):
+        pytest.importorskip({"lzo": "lzallright", "lz4": "lz4.block"}.get(codec, "zlib"))
+        path = write(spark, tmp_path / codec, {"id": "id", "text": COLUMNS["text"]}, compression=codec)
+        with orc.open(path) as file:
+            assert file.compression == codec
+            assert len([one for one in file.filters() if one.trusted]) == 6
+            statistics = file.row_group_evidence(file.leaves, [0])[0, file.leaf("id").column_id]
+            assert [(one.low, one.high) for one in statistics] == [(0, 999), (1_000, 1_999), (2_000, 2_299)]
+        report = orc.verify(path, data=True)
+        assert report.ok
+        assert sum(chunk.num_missing == 0 for chunk in report.chunks) == 6
 
 
-def test_wall_clocks_of_filters_of_the_first_kind(spark: Any, in_zone: Callable[[str], None], tmp_path: Path) -> None:
+def test_wall_clocks_of_filters_of_the_first_kind(spark: Any, tmp_path: Path) -> None:
     """They are not those that readers see: trusted, they would lose rows."""
-    in_zone("Asia/Tokyo")
-    path = write(spark, tmp_path / "a", {"t": COLUMNS["moment"]}, **{"orc.bloom.filter.write.version": "original"})
+    options = {"orc.bloom.filter.write.version": "original"}
+    path = write(spark, tmp_path / "a", {"t": COLUMNS["moment"]}, zone="Asia/Tokyo", **options)
     rows = pa_orc.read_table(path)["t"].combine_chunks()
     with orc.open(path) as file:
         first = {one.kind: one for one in file.filters() if one.row_group == 0}
@@ -183,16 +166,15 @@ def test_booleans(spark: Any, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("zone", ["UTC", "Asia/Tokyo", "America/New_York"])
-def test_no_old_time_is_lost(zone: str, spark: Any, in_zone: Callable[[str], None], tmp_path: Path) -> None:
+def test_no_old_time_is_lost(zone: str, spark: Any, tmp_path: Path) -> None:
     """Dates in the Julian calendar, parts of seconds before 1970 and around it, and clocks before 1900."""
-    in_zone(zone)
     columns = {
         "day": "date_add(date'0900-01-01', cast(id * 211 as int))",
         "around": "timestamp_micros(id * 1237 - 1500000)",
         "before": "timestamp_micros(id * 123456789 - 300000000000)",
         "old": "timestamp_micros(id * 1234567890123 - 7000000000000000)",
     }
-    path = write(spark, tmp_path / "a", columns)
+    path = write(spark, tmp_path / "a", columns, zone=zone)
     report = orc.verify(path, data=True)
     assert report.ok, report.problems[0]
     probed = {chunk.column for chunk in report.chunks if chunk.num_values}

@@ -48,20 +48,20 @@ def joins(rows: Callable[[Any], list[str]], caplog: pytest.LogCaptureFixture) ->
             result = semi_join_prune(large, keys, on, row_groups=False, **options)
         own, other = (on, on) if isinstance(on, str) else on
         small = keys.select(F.col(other).alias("key"))
-        for how in ("inner", "left_semi", "right"):
-            one, complete = (side.join(small, F.col(own) == F.col("key"), how) for side in (result, large))
-            assert rows(one) == rows(complete), how
+        # An inner join has less, what a semi-join leaves is in it.
+        one, complete = (side.join(small, F.col(own) == F.col("key"), "right") for side in (result, large))
+        assert rows(one) == rows(complete)
         return len(planned_files(result)), "; ".join(record.getMessage() for record in caplog.records)
 
     return joined
 
 
-@pytest.mark.parametrize("name", ["id", "s", "day", "ts", "d20", "bin", "st.a"])
-def test_keys_of_every_type(large: Any, joins: Any, name: str) -> None:
+def test_keys_of_every_type(large: Any, joins: Any) -> None:
     keys = large.where("i32 IN (3, 77, 150, 177)")  # the NULL of 150 equals nothing
-    column = name.rpartition(".")[2]
-    some = keys.select(F.col(name).alias(column))
-    assert joins(large, some.unionAll(some), (name, column)) == (2, "")
+    for name in ("id", "s", "day", "ts", "d20", "bin", "st.a"):
+        column = name.rpartition(".")[2]
+        some = keys.select(F.col(name).alias(column))
+        assert joins(large, some.unionAll(some), (name, column)) == (2, ""), name
 
 
 def test_keys_of_another_name_width_and_of_the_table_itself(large: Any, joins: Any) -> None:
@@ -75,23 +75,21 @@ def test_no_keys_and_too_many(large: Any, joins: Any) -> None:
     assert joins(large, large, "id", max_keys=100) == (8, "nothing is pruned by keys: there are more than 100 keys")
 
 
-@pytest.mark.parametrize(
-    ("keys", "on"),
-    [
+def test_keys_that_cannot_be_compared_for_sure_prune_nothing(
+    spark: Any, large: Any, caplog: pytest.LogCaptureFixture
+) -> None:
+    for keys, on in (
         ("SELECT DATE '2000-01-04' AS day UNION SELECT CAST('+12000-01-01' AS DATE)", "day"),
         ("SELECT timestamp_micros(1600000003000009) ts UNION SELECT timestamp_micros(9223372036854775807)", "ts"),
         ("SELECT 's3' AS s UNION SELECT CAST(X'80FF' AS STRING)", "s"),
         ("SELECT CAST(3 AS DECIMAL(10, 2)) AS d20", "d20"),
         ("SELECT '3' AS id", "id"),
         ("SELECT 3D AS f64", "f64"),
-    ],
-)
-def test_keys_that_cannot_be_compared_for_sure_prune_nothing(
-    spark: Any, large: Any, caplog: pytest.LogCaptureFixture, keys: str, on: str
-) -> None:
-    with caplog.at_level(logging.WARNING, "parquet_bloom.spark"):
-        assert semi_join_prune(large, spark.sql(keys), on) is large
-    assert "nothing is pruned by keys: " in caplog.text
+    ):
+        caplog.clear()
+        with caplog.at_level(logging.WARNING, "parquet_bloom.spark"):
+            assert semi_join_prune(large, spark.sql(keys), on) is large
+        assert "nothing is pruned by keys: " in caplog.text
 
 
 def test_keys_that_are_given(large: Any) -> None:
@@ -100,9 +98,8 @@ def test_keys_that_are_given(large: Any) -> None:
     assert semi_join_prune(large, [], "id").count() == semi_join_prune(large, [None], "id").count() == 0
 
 
-@pytest.mark.parametrize(
-    ("keys", "on", "options", "problem"),
-    [
+def test_bad_arguments_are_one_line(large: Any) -> None:
+    for keys, on, options, problem in (
         ("s3", "s", {}, "keys must be a DataFrame or a collection of values, got str"),
         (None, "s", {}, "keys must be a DataFrame or a collection of values, got NoneType"),
         ([[1]], "id", {}, "keys must be a DataFrame or a collection of values: unhashable"),
@@ -110,11 +107,10 @@ def test_keys_that_are_given(large: Any) -> None:
         ([1], None, {}, "on must be the name of a column, or a pair of names, got None"),
         ([1], "id", {"max_keys": 0}, "max_keys must be at least 1, got 0"),
         ([1], "id", {"max_keys": "a"}, "max_keys must be at least 1, got 'a'"),
-    ],
-)
-def test_bad_arguments_are_one_line(large: Any, keys: Any, on: Any, options: dict[str, Any], problem: str) -> None:
-    with pytest.raises(ParquetBloomError, match=f"^{problem}"):
-        semi_join_prune(large, keys, on, **options)
+    ):
+        arguments: Any = (keys, on)
+        with pytest.raises(ParquetBloomError, match=f"^{problem}"):
+            semi_join_prune(large, *arguments, **options)  # type: ignore[arg-type]
 
 
 def test_columns_that_are_not_there(large: Any) -> None:

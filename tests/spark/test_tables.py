@@ -100,7 +100,7 @@ def test_random_delta_tables(spark: Any, tmp_path: Path, ask: Any) -> None:
         rng = random.Random(seed)
         table = make_delta(rng, tmp_path / f"t {seed}")
         drawing = Drawing(rng, table.lake, "UTC")
-        drawn = [drawing.condition() for _ in range(14)]
+        drawn = [drawing.condition() for _ in range(8)]
         try:
             matches += sum(ask(table.lake.path, table.rows, [(one.text, one.lists) for one in drawn], "row"))
             whole = parquet_bloom.spark.read_table(spark, table.lake.path)
@@ -138,7 +138,7 @@ def test_random_iceberg_tables(spark: Any, tmp_path: Path, ask: Any) -> None:
         pools = {name: [*rows[name].to_pylist(), *KINDS[kind].always] for name, kind in _KINDS.items()}
         columns = [Column(name, kind, pools[name]) for name, kind in _KINDS.items()]
         drawing = Drawing(rng, Lake(tmp_path, columns, [], []), "UTC")
-        drawn = [drawing.condition() for _ in range(14)]
+        drawn = [drawing.condition() for _ in range(8)]
         questions = [(one.text.replace("s new", "`s new`").replace("``", "`"), None) for one in drawn]
         try:
             source = parquet_bloom.iceberg(table.metadata)

@@ -139,9 +139,8 @@ def test_names_that_parquet_java_does_not_find(spark: Any, tmp_path: Path) -> No
     assert sizes(next((tmp_path / "none").glob("*.parquet"))) == {}
 
 
-@pytest.mark.parametrize(
-    ("arguments", "problem"),
-    [
+def test_invalid_arguments() -> None:
+    for arguments, problem in (
         (([],), "no columns given that should get a filter"),
         (("id", 0), "fpp must be a number between 0 and 1, not 0"),
         (("id", 2), "fpp must be a number between 0 and 1, not 2"),
@@ -163,9 +162,8 @@ def test_names_that_parquet_java_does_not_find(spark: Any, tmp_path: Path) -> No
             "smaller row groups (parquet.block.size)",
         ),
         ((7,), "columns must be a list or mapping of dotted paths, not 7"),
-    ],
-)
-def test_invalid_queries(arguments: tuple[Any, ...], problem: str) -> None:
-    with pytest.raises(ParquetBloomError) as caught:
-        write_options(*arguments)
-    assert str(caught.value) == problem
+    ):
+        given: Any = arguments
+        with pytest.raises(ParquetBloomError) as caught:
+            write_options(*given)
+        assert str(caught.value) == problem

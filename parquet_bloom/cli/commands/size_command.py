@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import click
 
 from ...core.bloom.sizing import MAX_BYTES, fpp_for, size_for
-from ..command import CommandOptions, command, option
+from ..command import CommandOptions, command, option, usage_error
 from ..options.shared_options import parse_whole_number
 from ..output.output import Output
 from ..output.row_formats import Column
@@ -50,6 +51,8 @@ def size(output: Output, given: SizeOptions) -> int:
       parquet-bloom size --ndv 1e6 --fpp 0.01
     """
     ndv, fpp = given.ndv, given.fpp
+    if math.isnan(fpp):  # which is in any range
+        raise usage_error("fpp must be a number between 0 and 1, not nan")
     combinations = [(ndv, each) for each in sorted({*FPPS, fpp}, reverse=True)]
     combinations += [(number, fpp) for number in sorted({round(ndv * factor) for factor in _FACTORS} - {0, ndv})]
     with output.step("reckon"), output.rows("sizes", COLUMNS) as rows:

@@ -19,10 +19,13 @@ Times, bytes read and sizes of whole files are compared by their shape alone (`C
 from __future__ import annotations
 
 import contextlib
+import functools
 import io
 import os
 import re
 import shlex
+import shutil
+import tempfile
 from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import zip_longest
@@ -115,9 +118,7 @@ def check(page: Path, folder: Path) -> None:
     for example in examples(text):
         location = folder / (example.code.folder or "empty")
         if not location.exists():
-            location.mkdir()
-            if example.code.folder:
-                getattr(doc_lakes, example.code.folder)(location)
+            shutil.copytree(_make_template(example.code.folder), location)
         run = _console if example.code is example.output else _python
         outputs.append((example.output, run(example.code.text, location).replace(str(location), HERE)))
     if os.environ.get("PARQUET_BLOOM_UPDATE_GOLDEN", "0") not in ("", "0"):
@@ -127,6 +128,19 @@ def check(page: Path, folder: Path) -> None:
         assert shape(output) == shape(block.text), (
             "the page says something else; PARQUET_BLOOM_UPDATE_GOLDEN=1 renews it"
         )
+
+
+_TEMPLATES = tempfile.TemporaryDirectory(prefix="doc-lakes-")
+
+
+@functools.cache
+def _make_template(name: str) -> Path:
+    """Make the folder of a name once; pages get copies."""
+    folder = Path(_TEMPLATES.name, name or "empty")
+    folder.mkdir()
+    if name:
+        getattr(doc_lakes, name)(folder)
+    return folder
 
 
 def _python(code: str, folder: Path) -> str:

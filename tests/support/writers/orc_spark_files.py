@@ -1,23 +1,11 @@
-"""ORC files by Spark: every codec, both kinds of filters, every type, nulls, two time zones.
-
-``python tests/support/writers/orc_spark_files.py FOLDER`` writes them all; tests write those that they need. Beside
-each folder of ORC files has the same table as Parquet (`NAME.twin.parquet`), so that values are known without an
-ORC reader.
-"""
+"""ORC files by Spark and by ORC's own Java writer: both kinds of filters, every type, nulls, time zones."""
 
 from __future__ import annotations
 
-import itertools
-import shutil
-import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
-
-CODECS = ["none", "zlib", "snappy", "lzo", "lz4", "zstd"]
-VERSIONS = ["original", "utf8"]
-ZONES = ["UTC", "America/Los_Angeles"]
 
 # Names that say the type; every 11th row is null, and each value is that of one row as far as the type allows.
 COLUMNS = {
@@ -64,38 +52,26 @@ def jvm_zone(spark: Any, zone: str) -> Iterator[None]:
         spark.conf.set("spark.sql.session.timeZone", session)
 
 
-def rows(spark: Any, count: int, columns: dict[str, str] = COLUMNS) -> Any:
-    """The table in one task, so that its rows keep their order."""
-    made_columns = [
+def write(spark: Any, target: Path, version: str, zone: str, *, count: int) -> Path:
+    """Write one file of one task, so that its rows keep their order, in a folder; the path of the file."""
+    columns = [
         f"if(id % 11 = 3, null, {text}) AS `{name}`" if name in NULLABLE else f"{text} AS `{name}`"
-        for name, text in columns.items()
+        for name, text in COLUMNS.items()
     ]
-    sized = ["concat('s', id % 5000) AS c", "if(id % 11 = 3, null, concat('v', id % 5000)) AS v"]
-    return spark.range(0, count, 1, 1).selectExpr(*made_columns, *sized)
-
-
-def options(codec: str, version: str, stride: int = 1000, fpp: float = 0.01) -> dict[str, str]:
-    return {
-        "compression": codec,
+    columns += ["concat('s', id % 5000) AS c", "if(id % 11 = 3, null, concat('v', id % 5000)) AS v"]
+    options = {
+        "compression": "zlib",
         "orc.bloom.filter.columns": ",".join(FILTERED),
-        "orc.bloom.filter.fpp": str(fpp),
+        "orc.bloom.filter.fpp": "0.01",
         "orc.bloom.filter.write.version": version,
-        "orc.row.index.stride": str(stride),
-        "orc.stripe.row.count": str(2 * stride),
+        "orc.row.index.stride": "1000",
+        "orc.stripe.row.count": "2000",
     }
-
-
-def write(spark: Any, folder: Path, codec: str, version: str, zone: str, *, count: int = 4500) -> Path:
-    """Write one folder of one ORC file, and its twin; the path of the file."""
-    target = folder / f"{codec}-{version}-{zone.replace('/', '_')}"
     with jvm_zone(spark, zone):
-        frame = rows(spark, count)
-        frame.write.mode("overwrite").parquet(f"{target}.twin.parquet")
-        types = ", ".join(
-            f"`{field.name}` {SIZED.get(field.name, field.dataType.simpleString())}" for field in frame.schema
-        )
-        shutil.rmtree(target, ignore_errors=True)
-        given = ", ".join(f"'{key}'='{value}'" for key, value in options(codec, version).items())
+        frame = spark.range(0, count, 1, 1).selectExpr(*columns)
+        kinds = {field.name: SIZED.get(field.name, field.dataType.simpleString()) for field in frame.schema}
+        types = ", ".join(f"`{name}` {kind}" for name, kind in kinds.items())
+        given = ", ".join(f"'{key}'='{value}'" for key, value in options.items())
         spark.sql("DROP TABLE IF EXISTS orc_written")
         spark.sql(f"CREATE TABLE orc_written ({types}) USING orc OPTIONS ({given}) LOCATION '{target}'")
         try:
@@ -106,22 +82,11 @@ def write(spark: Any, folder: Path, codec: str, version: str, zone: str, *, coun
     return file
 
 
-def write_all(spark: Any, folder: Path) -> list[Path]:
-    """Every codec under both versions in both zones."""
-    return [write(spark, folder, *what) for what in itertools.product(CODECS, VERSIONS, ZONES)]
-
-
 def java_file(
     spark: Any,
     path: Path,
     schema: str,
     rows: Sequence[tuple[Any, ...]],
-    *,
-    version: str = "utf8",
-    proleptic: bool = False,
-    stride: int = 1000,
-    codec: str = "zlib",
-    fpp: float = 0.01,
 ) -> Path:
     """A file by ORC's own Java writer, for types that Spark does not write: CHAR, VARCHAR, zoned timestamps.
 
@@ -129,7 +94,6 @@ def java_file(
     ----------
     schema : ORC's text of a flat struct, such as ``struct<c:char(5),t:timestamp with local time zone>``.
     rows : text, integers, floats, days as integers, timestamps as microseconds since 1970 in UTC; None is null.
-    proleptic : which calendar the writer says its days are of.
     """
     from py4j.java_gateway import get_field, set_field
 
@@ -138,10 +102,10 @@ def java_file(
     described = orc.TypeDescription.fromString(schema)
     names = list(described.getFieldNames())
     conf = jvm.org.apache.hadoop.conf.Configuration()
-    options = orc.OrcFile.writerOptions(conf).setSchema(described).overwrite(True).rowIndexStride(stride)
-    options = options.bloomFilterColumns(",".join(names)).bloomFilterFpp(fpp)
-    options = options.bloomFilterVersion(getattr(orc.OrcFile.BloomFilterVersion, version.upper()))
-    options = options.compress(getattr(orc.CompressionKind, codec.upper())).setProlepticGregorian(proleptic)
+    options = orc.OrcFile.writerOptions(conf).setSchema(described).overwrite(True).rowIndexStride(1000)
+    options = options.bloomFilterColumns(",".join(names)).bloomFilterFpp(0.01)
+    options = options.bloomFilterVersion(orc.OrcFile.BloomFilterVersion.UTF8)
+    options = options.compress(orc.CompressionKind.ZLIB).setProlepticGregorian(False)
     path.parent.mkdir(parents=True, exist_ok=True)
     writer = orc.OrcFile.createWriter(jvm.org.apache.hadoop.fs.Path(f"file://{path}"), options)
     batch = described.createRowBatch(len(rows))
@@ -160,37 +124,7 @@ def java_file(
                 column.set(position, stamp)
             else:
                 get_field(column, "vector")[position] = value
-        if kind == "date" and proleptic:
-            column.changeCalendar(True, False)
     set_field(batch, "size", len(rows))
     writer.addRowBatch(batch)
     writer.close()
     return path
-
-
-def main(folder: str) -> None:
-    from pyspark.sql import SparkSession
-
-    directory = Path(folder).absolute()
-    directory.mkdir(parents=True, exist_ok=True)
-    settings = {
-        "spark.ui.enabled": "false",
-        "spark.driver.host": "127.0.0.1",
-        "spark.sql.warehouse.dir": str(directory / "warehouse"),
-        "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",
-        "spark.sql.legacy.charVarcharAsString": "false",
-        "spark.sql.charAsVarchar": "false",
-    }
-    builder = SparkSession.builder.master("local[1]")
-    for key, value in settings.items():
-        builder = builder.config(key, value)
-    spark = builder.getOrCreate()
-    try:
-        for file in write_all(spark, directory):
-            print(file)
-    finally:
-        spark.stop()
-
-
-if __name__ == "__main__":
-    main(*sys.argv[1:])

@@ -18,9 +18,9 @@ class _NoJvm:
     """A session without a JVM."""
 
 
-@pytest.mark.parametrize(
-    ("uris", "options", "paths"),
-    [
+def test_paths_without_a_jvm() -> None:
+    session: Any = _NoJvm()
+    for uris, options, paths in (
         ([], None, []),
         (["file:///a%20b", "file:/c"], None, ["/a b", "/c"]),
         (["file:///a%20b"], {"region": "x"}, ["/a b"]),
@@ -28,34 +28,23 @@ class _NoJvm:
         (["s3n://b/k"], {"region": "x"}, ["s3://b/k"]),
         (["wasbs://c@a.blob.core.windows.net/k"], None, ["abfss://c@a.dfs.core.windows.net/k"]),
         (["gs://b/k%3F%23", "gs://b/ü"], {}, ["gs://b/k?#", "gs://b/ü"]),
-    ],
-)
-def test_paths_without_a_jvm(uris: list[str], options: Any, paths: list[str]) -> None:
-    session: Any = _NoJvm()
-    result, filesystem = resolve_storage(session, uris, options)
-    assert result == paths
-    assert (filesystem is None) == (not options or uris[0].startswith("file"))
-
-
-@pytest.mark.parametrize(
-    ("uris", "options", "problem"),
-    [
+    ):
+        result, filesystem = resolve_storage(session, uris, options)
+        assert result == paths
+        assert (filesystem is None) == (not options or uris[0].startswith("file"))
+    for uris, options, problem in (
         (["file:///a", "s3a://b/k"], None, "several kinds"),
         (["hdfs://n/a", "webhdfs://n/a"], None, "several kinds"),
         (["hdfs://n/a"], None, "without a JVM"),
         (["hdfs://n/a"], {"region": "x"}, "for object stores, not for hdfs"),
         (["a/b"], None, "not known which file"),
-    ],
-)
-def test_unsupported_file_systems(uris: list[str], options: Any, problem: str) -> None:
-    session: Any = _NoJvm()
-    with pytest.raises(CannotPush, match=problem):
-        resolve_storage(session, uris, options)
+    ):
+        with pytest.raises(CannotPush, match=problem):
+            resolve_storage(session, uris, options)
 
 
-@pytest.mark.parametrize(
-    ("path", "expected"),
-    [
+def test_normalized_paths_are_prefixes_of_listed_paths() -> None:
+    for path, expected in (
         ("s3a://b", "s3a://b/"),
         ("s3a://b/", "s3a://b/"),
         ("s3a://b//x//y/", "s3a://b/x/y"),
@@ -64,10 +53,10 @@ def test_unsupported_file_systems(uris: list[str], options: Any, problem: str) -
         ("hdfs:/x", "hdfs://nn:8020/x"),
         ("hdfs://other/x", "hdfs://other/x"),
         ("file:/a/../b", "/b"),
-    ],
-)
-def test_normalized_paths_are_prefixes_of_listed_paths(path: str, expected: str) -> None:
-    assert normalize_path(path, "hdfs://nn:8020") == expected
+    ):
+        assert normalize_path(path, "hdfs://nn:8020") == expected
+    for path, uri in (("/a{b", "file:///a\\{b"), ("s3a://b/a[b,c", "s3a://b/a\\[b\\,c"), ("hdfs://n/ü %20",) * 2):
+        assert file_uri(path) == uri  # escaped for the reader
 
 
 @pytest.mark.parametrize("root", ["s3a://b/t", "hdfs:///t/", "hdfs://nn/t//", "hdfs:/t"])
@@ -92,15 +81,3 @@ def test_paths_outside_of_the_roots_are_refused() -> None:
         find_layout(["hdfs://nn/t/f.parquet"], ["relative/t"], {}, SCHEMA, True)
     with pytest.raises(CannotPush, match="given twice"):
         find_layout(["hdfs://nn/t/f.parquet"], ["hdfs:///t", "hdfs://nn/t/f.parquet"], {}, SCHEMA, True)
-
-
-@pytest.mark.parametrize(
-    ("path", "uri"),
-    [
-        ("/a{b", "file:///a\\{b"),
-        ("s3a://b/a[b,c", "s3a://b/a\\[b\\,c"),
-        ("hdfs://n/ü %20", "hdfs://n/ü %20"),
-    ],
-)
-def test_listed_paths_are_escaped_for_the_reader(path: str, uri: str) -> None:
-    assert file_uri(path) == uri
