@@ -24,12 +24,7 @@ def name(page: Path) -> str:
     return str(page.relative_to(doc_blocks.PROJECT))
 
 
-@pytest.fixture(autouse=True)
-def settled(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Files of the pages' lakes count as old enough to be identified by their times."""
-    monkeypatch.setattr("parquet_bloom.file.identity.SETTLED_NS", -1)
-
-
+@pytest.mark.usefixtures("settled_tokens")
 @pytest.mark.parametrize("page", PAGES, ids=name)
 def test_examples_print_what_the_page_says(page, tmp_path):
     doc_blocks.check(page, tmp_path)

@@ -23,11 +23,7 @@ from parquet_bloom.errors import BrokenIndexError, ParquetBloomError, StorageErr
 from parquet_bloom.hashing.column_type import from_arrow, type_from_json, type_to_json
 from parquet_bloom.lake.lake_index import LakeIndex
 
-
-@pytest.fixture(autouse=True)
-def settled(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Files count as old enough to be identified by their times."""
-    monkeypatch.setattr("parquet_bloom.file.identity.SETTLED_NS", -1)
+pytestmark = pytest.mark.usefixtures("settled_tokens")
 
 
 def put(path: Path, *ids: int) -> str:

@@ -28,9 +28,7 @@ LAYOUTS: list[Any] = ["postings", "cuckoo"]
 GROUP, ZONE = 100, 30
 
 
-@pytest.fixture(autouse=True)
-def settled(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("parquet_bloom.file.identity.SETTLED_NS", -1)
+pytestmark = pytest.mark.usefixtures("settled_tokens")
 
 
 def write(path: Path, ids: Sequence[Any], **options: Any) -> None:

@@ -25,7 +25,6 @@ from support.random_cases.dataset_engines import recording
 import parquet_bloom
 from parquet_bloom import zones
 from parquet_bloom.errors import NotParquetError, ParquetBloomError, UnreadableColumnError
-from parquet_bloom.file import metadata_cache
 from parquet_bloom.lake.lake_index import LakeIndex
 from parquet_bloom.scan.dataset import Dataset, Fragment
 from parquet_bloom.scan.model.file_schemas import arrow_schema
@@ -180,9 +179,9 @@ def test_one_value_is_read_from_one_file(lake, ask):
     assert sum(map(bool, reports[0].selected.values())) == 1
 
 
+@pytest.mark.usefixtures("settled_tokens")
 @each_engine
-def test_an_index_opens_one_file_alone(lake, tmp_path, ask, monkeypatch):
-    monkeypatch.setattr("parquet_bloom.file.identity.SETTLED_NS", -1)
+def test_an_index_opens_one_file_alone(lake, tmp_path, ask):
     with LakeIndex.create(tmp_path / "index", "id") as made:
         made.append(lake)
     with LakeIndex.open(tmp_path / "index") as index:
@@ -498,9 +497,9 @@ def test_a_file_that_is_removed_while_it_is_read_is_named(lake, ask, monkeypatch
         ask(dataset, find_id(70))
 
 
-def test_schemas_are_shared_by_files_that_are_alike_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.usefixtures("settled_footers")
+def test_schemas_are_shared_by_files_that_are_alike_alone(tmp_path: Path) -> None:
     """A file's own metadata and types stay its own."""
-    monkeypatch.setattr(metadata_cache, "SETTLED_NS", -(10**12))
     columns = {"id": pa.array([1, 2]), "text": pa.array(["a", None])}
     tables = [pa.table(columns)] * 3 + [pa.table(columns).replace_schema_metadata({"a": str(i)}) for i in range(3)]
     tables += [pa.table({**columns, "id": pa.array([1, 2], pa.int32())}), pa.table({**columns, "c": pa.array([1, 2])})]

@@ -12,6 +12,7 @@ from urllib.parse import unquote
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from support.scans import elsewhere
 
 import parquet_bloom
 from parquet_bloom.errors import ParquetBloomError, UnknownColumnError
@@ -26,11 +27,9 @@ from parquet_bloom.scan.model.scan_plan import (
     ScanPlan,
     SourceListing,
 )
-from parquet_bloom.scan.plan import file_level as planned_files
-from parquet_bloom.scan.plan.file_level import LocalFiles
 from parquet_bloom.scan.plan.plan_scan import Evidence, plan_scan
 from parquet_bloom.scan.scan import find_row_ranges
-from parquet_bloom.scan.scan_options import ScanOptions
+from parquet_bloom.scan.scan_options import Limits, ScanOptions
 from parquet_bloom.storage import Entry, list_entries
 
 FILES = 10
@@ -72,10 +71,12 @@ def lake(tmp_path: Path) -> list[Entry]:
     return list_entries(str(tmp_path))
 
 
-def plan(entries: list[Entry], where: str | None, options: ScanOptions = OPTIONS, **evidence: Evaluator) -> ScanPlan:
+def plan(
+    entries: list[Entry], where: str | None, options: ScanOptions = OPTIONS, files: Any = None, **evidence: Evaluator
+) -> ScanPlan:
     partitions = Partitions([entry.path for entry in entries], str(Path(entries[0].path).parents[1]))
     node = None if where is None else parse(where)
-    return plan_scan(SourceListing(entries, None, partitions), node, options, ScanPlan, None, Evidence(**evidence))
+    return plan_scan(SourceListing(entries, files, partitions), node, options, ScanPlan, None, Evidence(**evidence))
 
 
 def number(path: str) -> int:
@@ -90,37 +91,17 @@ def number_of(file: FileScan) -> int:
     return number(file.entry.path)
 
 
-def test_files_that_are_ruled_out_are_not_opened(lake: list[Entry], monkeypatch: pytest.MonkeyPatch) -> None:
-    opened: list[int] = []
-
-    def evaluate_together(group: LocalFiles, *options: Any) -> dict[int, Any]:
-        opened.extend(map(number, group.paths))
-        return {}
-
+def test_files_that_are_ruled_out_are_not_opened(lake: list[Entry]) -> None:
     def rule_out(file: FileScan) -> None:
         if number_of(file) % 2:
             file.rule_out("it is odd", INDEX)
 
-    monkeypatch.setattr(planned_files, "evaluate_together", evaluate_together)
+    for entry in lake[1::2]:
+        Path(entry.path).unlink()  # an error, if it were opened
     result = plan(lake, "id = 5", index=Stub(rule_out))
     assert names(result.files) == [*range(FILES)]
-    assert opened == [0, 2, 4, 6, 8]
     assert [file.unopened for file in result.files] == ["", "it is odd"] * 5
     assert result.unopened_by == {INDEX: 5}
-
-
-def test_a_batch_is_of_files_that_are_still_to_be_planned(lake: list[Entry], monkeypatch: pytest.MonkeyPatch) -> None:
-    batches: list[int] = []
-
-    def evaluate_together(group: LocalFiles, *options: Any) -> dict[int, Any]:
-        batches.append(len(group.paths))
-        return {}
-
-    monkeypatch.setattr(planned_files, "evaluate_together", evaluate_together)
-    monkeypatch.setattr(planned_files, "_LOCAL_FILES_PER_BATCH", 2)
-    odd = Stub(lambda file: file.rule_out("it is odd", INDEX) if number_of(file) % 2 else None)
-    assert names(plan(lake, "id = 5", index=odd).files) == [*range(FILES)]
-    assert batches == [2, 2, 1]
 
 
 def test_partition_values_come_first(lake: list[Entry]) -> None:
@@ -132,10 +113,8 @@ def test_partition_values_come_first(lake: list[Entry]) -> None:
     assert result.files[0].unopened == "its folder says half is 0"
 
 
-@pytest.mark.parametrize("one_by_one", [False, True])
-def test_what_is_learned_before_narrows_the_plan(
-    lake: list[Entry], one_by_one: bool, monkeypatch: pytest.MonkeyPatch
-) -> None:
+@pytest.mark.parametrize("filesystem", [None, elsewhere(Path("/"))], ids=["together", "one by one"])
+def test_what_is_learned_before_narrows_the_plan(lake: list[Entry], filesystem: Any) -> None:
     def skip_first(file_plan: FilePlan) -> FilePlan:
         skipped = RowGroupPlan(0, False, frozenset({INDEX}), "the first one", num_rows=5)
         return replace(file_plan, row_groups=(skipped, *file_plan.row_groups[1:]))
@@ -143,16 +122,13 @@ def test_what_is_learned_before_narrows_the_plan(
     def narrow(file: FileScan) -> None:
         file.narrow = skip_first
 
-    if one_by_one:
-        monkeypatch.setattr(planned_files, "evaluate_together", lambda *_: {})
-    result = plan(lake, "id >= 0", ScanOptions(threads=3), index=Stub(narrow))
+    result = plan(lake, "id >= 0", ScanOptions(threads=3), filesystem, index=Stub(narrow))
     assert list(map(number, result.selected)) == [*range(FILES)]
     assert set(map(tuple, result.selected.values())) == {(1,)}
     assert result.skipped_by == {INDEX: FILES}
 
 
-def test_files_are_taken_as_their_plans_are_needed(lake: list[Entry], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(planned_files, "_LOCAL_FILES_PER_BATCH", 3)
+def test_files_are_taken_as_their_plans_are_needed(lake: list[Entry]) -> None:
     first, last = Stub(), Stub()
 
     def stop(done: int, total: int) -> None:
@@ -160,7 +136,7 @@ def test_files_are_taken_as_their_plans_are_needed(lake: list[Entry], monkeypatc
             raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt) as interrupt:
-        plan(lake, "id = 5", ScanOptions(progress=stop), index=first, zones=last)
+        plan(lake, "id = 5", ScanOptions(progress=stop, limits=Limits(files_per_batch=3)), index=first, zones=last)
     # While the exception refers to the frames, only closing ends the evaluators.
     assert first.is_closed
     assert last.is_closed

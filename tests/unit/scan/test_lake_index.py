@@ -29,10 +29,7 @@ FILES, ROWS = 6, 60
 EVERYWHERE = 7
 
 
-@pytest.fixture(autouse=True)
-def no_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Files that were written just now are known by their times at once; `tick` waits before one is changed."""
-    monkeypatch.setattr("parquet_bloom.file.identity.SETTLED_NS", -1)
+pytestmark = pytest.mark.usefixtures("settled_tokens")
 
 
 def tick() -> None:

@@ -19,7 +19,6 @@ from support.writers import surgery
 
 import parquet_bloom
 from parquet_bloom import MetadataCache, errors
-from parquet_bloom.file import metadata_cache
 from parquet_bloom.file import probe_file as probe_module
 from parquet_bloom.file.bloom_file import BloomFile
 from parquet_bloom.file.column_statistics import file_statistics
@@ -239,13 +238,7 @@ def test_long_lists_are_cut_down_by_statistics_and_keep_their_memory(tmp_path: P
 # ------------------------------------------------------------------------------------------------------------
 
 
-@pytest.fixture
-def settled(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Files of just now are cached."""
-    monkeypatch.setattr(metadata_cache, "SETTLED_NS", -(10**12))
-
-
-@pytest.mark.usefixtures("settled")
+@pytest.mark.usefixtures("settled_footers")
 def test_a_second_query_reads_no_footer(big: Path) -> None:
     cache = MetadataCache()
     first = parquet_bloom.prune(big, f"key = {ABSENT}", cache=cache)
@@ -260,7 +253,7 @@ def test_a_second_query_reads_no_footer(big: Path) -> None:
     assert counts(parquet_bloom.prune(big, f"key = {ABSENT}", cache=None)) == counts(first)
 
 
-@pytest.mark.usefixtures("settled")
+@pytest.mark.usefixtures("settled_footers")
 @pytest.mark.parametrize("how", ["replaced", "written to"])
 def test_a_file_of_the_same_size_and_time_is_another_one(tmp_path: Path, how: str) -> None:
     def write(path: Path, shift: int) -> None:
@@ -294,7 +287,7 @@ def test_a_file_of_just_now_is_not_cached(tmp_path: Path) -> None:
     assert len(cache) == 0
 
 
-@pytest.mark.usefixtures("settled")
+@pytest.mark.usefixtures("settled_footers")
 def test_objects_are_cached_by_etag_only(small: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     cache = MetadataCache()
     filesystem = remote(small)
@@ -322,7 +315,7 @@ def test_objects_are_cached_by_etag_only(small: Path, monkeypatch: pytest.Monkey
     assert len(cache) == 2
 
 
-@pytest.mark.usefixtures("settled")
+@pytest.mark.usefixtures("settled_footers")
 def test_a_cache_keeps_its_bounds(tmp_path: Path, small: Path) -> None:
     paths = [tmp_path / f"{i}.parquet" for i in range(6)]
     for path in paths:

@@ -46,10 +46,7 @@ ROWS, GROUP, ZONE = 400, 100, 10
 IDS = random.Random(5).sample(range(1000, 10**9), ROWS)
 
 
-@pytest.fixture(autouse=True)
-def no_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Files that were written just now are known by their times at once; `tick` waits before one is changed."""
-    monkeypatch.setattr("parquet_bloom.file.identity.SETTLED_NS", -1)
+pytestmark = pytest.mark.usefixtures("settled_tokens")
 
 
 def tick() -> None:
@@ -730,9 +727,9 @@ def test_other_file_systems(verified: list[str]) -> None:
     memory.rm("/zoned", recursive=True)
 
 
-def test_the_cache_of_one_index_is_not_used_for_another(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.usefixtures("settled_footers")
+def test_the_cache_of_one_index_is_not_used_for_another(tmp_path: Path) -> None:
     """The layout of an index is cached with the file's footer: neither for a later index, nor permanently."""
-    monkeypatch.setattr("parquet_bloom.file.metadata_cache.SETTLED_NS", -1)
     path = write(tmp_path / "a.parquet")
     for size in (ZONE, 7, ZONE, 50):  # later ones may well stand where an earlier one was in memory
         zones.build(path, "id", tmp_path / "zones.arrow", rows_per_zone=size, fpp=1e-6)
