@@ -455,13 +455,10 @@ def test_row_groups_by_pyorc_are_those_of_pyarrow(wide, positions):
         result.validate(full=True)
 
 
-def test_seeking_is_used_where_it_pays(wide, monkeypatch):
-    def never(*_: object) -> Any:
-        raise AssertionError("a whole stripe was read")
-
-    monkeypatch.setattr(orc_rows.OrcData, "read_stripe", never)
-    result = parquet_bloom.read_table(wide, "row = 777")
-    assert result["row"].to_pylist() == [777]
+def test_a_row_of_a_large_stripe_is_sought(wide):
+    scan = parquet_bloom.dataset(wide).scan("row = 777")
+    assert scan.to_arrow()["row"].to_pylist() == [777]
+    assert scan.plan().data_bytes_read < wide.stat().st_size / 3
 
 
 def test_what_pyorc_cannot_read_pyarrow_does(tmp_path):
