@@ -178,7 +178,7 @@ def test_probes_meanwhile(hashes):
 
 KEYS = np.arange(1_600_000)  # so many that three threads pay
 TEXTS = pa.array(KEYS).cast(pa.string()).filter(pa.array(KEYS % 7 != 3), null_selection_behavior="emit_null")
-WITH_NULLS = pa.concat_arrays([TEXTS, pa.nulls(70, pa.string()), TEXTS])
+WITH_NULLS = pa.concat_arrays([TEXTS[:900_000], pa.nulls(70, pa.string()), TEXTS[900_000:]])
 VALUES = {
     "one array": pa.array(KEYS),
     "sliced": pa.array(KEYS)[777:],
@@ -187,29 +187,22 @@ VALUES = {
     "a dictionary": pa.array(KEYS % 1000).cast(pa.string()).dictionary_encode(),
     "numpy": KEYS - 500.5,
     "a list": WITH_NULLS.to_pylist(),
-    "of another type": pa.array(KEYS, pa.float64()),
 }
 
 
-@pytest.mark.parametrize("threads", [2, 3, 64])
 @pytest.mark.parametrize("name", VALUES)
-def test_threads_do_what_one_does(name, threads):
+def test_threads_do_what_one_does(name):
     values = VALUES[name]
     alone, bloom_filter = SplitBlockBloomFilter(1 << 20), SplitBlockBloomFilter(1 << 20)
-    if name == "of another type":
-        alone.insert([0])
-        bloom_filter.insert([0])
-        values = values.cast(pa.int32())
-    half = values[: len(values) // 2]
-    alone.insert(half)
-    bloom_filter.insert(half, threads=threads)
+    some = values[:1_100_000]
+    alone.insert(some)
+    bloom_filter.insert(some, threads=2)
     assert bloom_filter == alone
     assert bloom_filter.column_type == alone.column_type
-    queried = VALUES[name]
-    answers = bloom_filter.check(queried, threads=threads)
+    answers = bloom_filter.check(values, threads=3)
     assert answers.dtype == np.bool_
-    assert np.array_equal(answers, alone.check(queried))
-    assert answers[: len(half)].all()
+    assert np.array_equal(answers, alone.check(values))
+    assert answers[: len(some)].all()
     assert name == "a dictionary" or not answers.all()
 
 

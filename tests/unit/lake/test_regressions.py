@@ -292,26 +292,6 @@ def test_odd_arguments(index: LakeIndex, call: Any) -> None:
         call(index)
 
 
-@pytest.mark.parametrize("layout", ["postings", "cuckoo"])
-def test_merging_and_lookups_hash_no_integers(layout: Any, tmp_path: Path, monkeypatch: Any) -> None:
-    """`np.unique` of keys that agree in their lower bits took minutes for some million of them."""
-    files = {f"f{number}": {"id": pa.array(range(number, number + 3000))} for number in range(4)}
-    unique = np.unique
-
-    def of_few(keys: Any, *args: Any, **options: Any) -> Any:
-        assert options or np.size(keys) < 1000 or keys.dtype != np.uint64
-        return unique(keys, *args, **options)
-
-    with LakeIndex.create(tmp_path / "index", "id", layout=layout, expected_values=20_000) as index:
-        for name, values in files.items():
-            index.append_batches([(name, values)])
-        monkeypatch.setattr(np, "unique", of_few)
-        index.compact(keep_seconds=0)
-        answers = index.lookup("id", range(3000))
-    for value, answer in enumerate(answers):
-        assert {f"f{number}" for number in range(4) if number <= value} <= {each.path for each in answer}
-
-
 # ------------------------------------------------------------------ words that no writer writes, checksums that fit
 
 

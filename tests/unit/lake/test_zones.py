@@ -265,29 +265,6 @@ def test_a_table_of_other_rows_is_refused(tmp_path: Path, rows: Any) -> None:
         LakeIndex.open(tmp_path / "index")
 
 
-def test_a_few_pages_of_the_table_are_enough_far_away(s3: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    from parquet_bloom.lake import file_table
-
-    monkeypatch.setattr(file_table, "MANY_FILES", 5)
-    monkeypatch.setattr(file_table, "PAGE_ROWS", 4)
-    lake = tmp_path / "lake"
-    lake.mkdir()
-    for number in range(20):
-        write(lake / f"{number:02}.parquet", range(number * 250, number * 250 + 250))
-    options: dict[str, Any] = {"storage_options": s3.storage_options}
-    units: dict[str, Any] = {"granularity": "zone", "zone_rows": ZONE}
-    with LakeIndex.create(s3.url("index"), "id", **units, **options) as index:
-        monkeypatch.setattr("parquet_bloom.lake.lake_index.LakeIndex._refresh", lambda *_, **__: None)
-        index._lake_filesystem = None
-        index.append(lake)
-    with LakeIndex.open(s3.url("index"), live=False, **options) as cold:
-        for value in (3, 1234, 4999, 2600):
-            (candidate,) = cold.lookup("id", [value])[0]
-            assert candidate.path.endswith(f"{value // 250:02}.parquet")
-            assert value % 250 in list_rows(candidate)
-        assert all("table" not in segment.files.__dict__ for segment in cold.state.segments)
-
-
 # ----------------------------------------------------------------------------------------------------------- in doubt
 
 

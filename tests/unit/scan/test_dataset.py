@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import concurrent.futures
 import pickle
+import random
 import subprocess
 import sys
 from collections.abc import Callable
@@ -30,6 +31,7 @@ from parquet_bloom.scan.dataset import Dataset, Fragment
 from parquet_bloom.scan.model.file_schemas import arrow_schema
 from parquet_bloom.scan.plan.file_level import LocalFiles
 from parquet_bloom.scan.plan.statistics_level import cache_footers
+from parquet_bloom.scan.scan_source import ScanSource
 
 FILES, ROWS = 5, 40
 
@@ -481,20 +483,46 @@ def test_arguments_that_are_none_are_refused_in_one_line(lake):
             call()
 
 
-@each_engine
-def test_a_file_that_is_removed_while_it_is_read_is_named(lake, ask, monkeypatch):
-    dataset = parquet_bloom.dataset(lake)
-    source = type(dataset._source)
-    make_plan = source.plan
+@pytest.fixture
+def after_plan(monkeypatch: pytest.MonkeyPatch) -> list[Callable[[], object]]:
+    """What is done after each plan, before rows are read."""
+    actions: list[Callable[[], object]] = []
+    make_plan = ScanSource.plan
 
     def plan(self: Any, *arguments: Any, **options: Any) -> Any:
         report = make_plan(self, *arguments, **options)
-        (lake / "1.parquet").unlink()
+        for action in actions:
+            action()
         return report
 
-    monkeypatch.setattr(source, "plan", plan)
+    monkeypatch.setattr(ScanSource, "plan", plan)
+    return actions
+
+
+@each_engine
+def test_a_file_that_is_removed_while_it_is_read_is_named(lake, ask, after_plan):
+    dataset = parquet_bloom.dataset(lake)
+    after_plan.append((lake / "1.parquet").unlink)
     with pytest.raises(Exception, match=r"1\.parquet: "):
         ask(dataset, find_id(70))
+
+
+@pytest.mark.parametrize("zoned", [False, True])
+def test_a_file_that_is_replaced_as_polars_reads_is_read_whole(tmp_path, zoned, after_plan):
+    path, other = tmp_path / "a.parquet", tmp_path / "other"
+    table = pa.table({"id": random.Random(1).sample(range(10**9), 400)})
+    pq.write_table(table, path, row_group_size=100, write_statistics=False)
+    pq.write_table(table.take([*range(399, -1, -1)]), other, row_group_size=100, write_statistics=False)
+    given = tmp_path / "zones.arrow" if zoned else None
+    if zoned:
+        zones.build(path, "id", given, rows_per_zone=10)
+    else:
+        parquet_bloom.embed(path, ["id"])
+    value = table["id"][3].as_py()
+    after_plan.append(lambda: other.exists() and other.replace(path))
+    frame = parquet_bloom.scan_polars(path, zones=given)
+    assert frame.filter(pl.col("id") == value).collect()["id"].to_list() == [value]
+    assert not other.exists()
 
 
 @pytest.mark.usefixtures("settled_footers")

@@ -152,7 +152,7 @@ def test_decoded_bytes_are_bounded(lake: Path, in_order: bool) -> None:
     before = pa.total_allocated_bytes()
     for batch in scan(lake, threads=4).to_batches(in_order=in_order, max_bytes=max_bytes):
         assert batch.num_rows
-        assert pa.total_allocated_bytes() - before < 2.5 * max_bytes
+        assert pa.total_allocated_bytes() - before < 4 * max_bytes  # half of all: pages, and what is decoded of them
     del batch
     assert pa.total_allocated_bytes() - before < max_bytes / 10
 
@@ -179,7 +179,7 @@ def test_a_consumer_that_does_not_take_stops_the_readers(lake: Path) -> None:
     for thread in own_threads():
         thread.join(300)
     assert not own_threads()
-    assert pa.total_allocated_bytes() - before < 6_000_000
+    assert pa.total_allocated_bytes() - before < 8_000_000  # of 14 MB
     stream.close()
 
 
