@@ -445,29 +445,6 @@ def test_a_manifest_takes_nobodys_place(tmp_path: Path) -> None:
     assert index_manifest.newest(folder).lake == theirs.lake
 
 
-def test_damage_makes_candidates(tmp_path: Path) -> None:
-    truth = lake(tmp_path / "lake", files=3)
-    with make(tmp_path / "index") as index:
-        index.append(tmp_path / "lake")
-    (part,) = [name for name in os.listdir(tmp_path / "index") if name.endswith("-0.postings")]
-    data = bytearray((tmp_path / "index" / part).read_bytes())
-    for at in range(0, len(data), 50):
-        damaged = data.copy()
-        damaged[at] ^= 0x41
-        (tmp_path / "index" / part).write_bytes(damaged)
-        with LakeIndex.open(tmp_path / "index") as index:
-            for path, ids in truth.items():
-                for answer in index.lookup("id", sorted(ids)[:20]):
-                    assert path in files_of(answer)
-            if index.lookup("id", [7]).doubts:
-                assert not index.check().ok
-    os.unlink(tmp_path / "index" / part)
-    with LakeIndex.open(tmp_path / "index") as index:
-        answers = index.lookup("id", [1])
-        assert files_of(answers[0]) == set(truth)
-        assert "No such file" in answers.doubts[0]
-
-
 def test_a_part_that_covers_only_some_hashes_is_refused(tmp_path: Path) -> None:
     write(tmp_path / "lake" / "a.parquet", [1, 2])
     with make(tmp_path / "index") as index:

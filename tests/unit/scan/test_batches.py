@@ -323,19 +323,6 @@ def test_a_required_column_that_some_files_lack(tmp_path: Path) -> None:
         assert rows["more"].to_pylist() == [rows["key"][0].as_py(), None]
 
 
-def test_a_file_that_is_replaced_after_it_was_planned(tmp_path: Path) -> None:
-    for number in range(3):
-        write(tmp_path / f"{number}.parquet", make_rows(number))
-    scan = parquet_bloom.dataset(tmp_path).scan("key = 7")
-    scan.plan()
-    write(tmp_path / "other", make_rows(9, 900))
-    os.replace(tmp_path / "other", tmp_path / "1.parquet")
-    expected = pa.concat_tables([make_rows(0), make_rows(9, 900), make_rows(2)])
-    expected = expected.filter(pc.equal(expected["key"], 7))
-    assert scan.to_arrow().equals(expected.combine_chunks())
-    assert scan.count_rows() == expected.num_rows
-
-
 def test_files_are_counted_as_they_are_read(tmp_path: Path) -> None:
     for number in range(9):
         write(tmp_path / f"{number}.parquet", make_rows(number))

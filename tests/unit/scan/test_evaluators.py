@@ -15,7 +15,7 @@ import pytest
 from support.scans import elsewhere
 
 import parquet_bloom
-from parquet_bloom.errors import ParquetBloomError, UnknownColumnError
+from parquet_bloom.errors import ParquetBloomError
 from parquet_bloom.predicate import parse
 from parquet_bloom.scan.model.folder_partitions import Partitions, parse_folder
 from parquet_bloom.scan.model.scan_plan import (
@@ -104,15 +104,6 @@ def test_files_that_are_ruled_out_are_not_opened(lake: list[Entry]) -> None:
     assert result.unopened_by == {INDEX: 5}
 
 
-def test_partition_values_come_first(lake: list[Entry]) -> None:
-    seen: list[bool] = []
-    index = Stub(lambda file: seen.append(file.undecided))
-    result = plan(lake, "half = 1 AND id = 5", index=index)
-    assert seen == [False] * 5 + [True] * 5
-    assert result.unopened_by == {"partition": 5}
-    assert result.files[0].unopened == "its folder says half is 0"
-
-
 @pytest.mark.parametrize("filesystem", [None, elsewhere(Path("/"))], ids=["together", "one by one"])
 def test_what_is_learned_before_narrows_the_plan(lake: list[Entry], filesystem: Any) -> None:
     def skip_first(file_plan: FilePlan) -> FilePlan:
@@ -161,19 +152,6 @@ def test_other_evidence_takes_the_place_of_footers(lake: list[Entry]) -> None:
         plan(lake, "id = 5", footers=Stub(decide))
 
 
-def test_without_a_predicate_zones_are_not_asked(lake: list[Entry]) -> None:
-    zones = Stub()
-    assert plan(lake, None, zones=zones).selected_row_groups == 2 * FILES
-    assert zones.taken == []
-
-
-def test_a_column_of_no_file_is_told_apart(lake: list[Entry]) -> None:
-    with pytest.raises(UnknownColumnError, match="no such column in any of 10 files"):
-        plan(lake, "nothing = 5")
-    # Of files that are not opened nothing is known.
-    assert plan(lake, "nothing = 5", index=Stub(lambda file: file.rule_out("out", INDEX))).unopened_files == FILES
-
-
 def test_pages_of_a_file_that_has_changed_are_all_read(lake: list[Entry]) -> None:
     path = lake[3].path
     pq.write_table(pa.table({"id": range(30, 40)}), path, row_group_size=5, data_page_size=1, write_page_index=True)
@@ -201,14 +179,6 @@ def test_pages_of_a_file_that_has_changed_are_all_read(lake: list[Entry]) -> Non
 )
 def test_folders_of_partitions(folder: str, pair: tuple[str, str | None] | None) -> None:
     assert parse_folder(folder, unquote) == pair
-
-
-def test_folders_mean_the_same_in_a_scan(tmp_path: Path) -> None:
-    for folder in ("k=a%20b", "k=__HIVE_DEFAULT_PARTITION__"):
-        (tmp_path / folder).mkdir()
-        pq.write_table(pa.table({"id": [1]}), tmp_path / folder / "f.parquet")
-    assert parquet_bloom.prune(tmp_path, "k = 'a b'").selected_files == 1
-    assert parquet_bloom.prune(tmp_path, "k IS NULL").selected_files == 1
 
 
 def test_plans_of_many_row_groups_are_made_when_they_are_looked_at(tmp_path: Path) -> None:

@@ -1,6 +1,5 @@
 """Test local files evaluated in batches: few blocks are read, and the plans are those of files opened one by one."""
 
-import errno
 import os
 import random
 import time
@@ -19,7 +18,6 @@ from support.scans import elsewhere
 import parquet_bloom
 from parquet_bloom import MetadataCache
 from parquet_bloom.core.bloom.sbbf import check_hashes
-from parquet_bloom.errors import StorageError
 from parquet_bloom.metadata.filter_header import write_header
 from parquet_bloom.storage import FileIdentity, LocalFileBatch
 from parquet_bloom.storage.local import batch_probe
@@ -301,23 +299,6 @@ def test_footers_longer_than_what_is_read_first(tmp_path: Path) -> None:
 
 
 @pytest.mark.usefixtures("settled_footers")
-def test_a_change_of_a_cached_file_is_noticed(tmp_path: Path) -> None:
-    path, other = tmp_path / "a.parquet", tmp_path / "b.parquet"
-    for target, keys in ((path, KEYS[:1000]), (other, KEYS[1000:2000])):
-        pq.write_table(pa.table({"key": keys}), target)
-        parquet_bloom.embed(target, ["key"])
-    cache, where = MetadataCache(), f"key = {KEYS[1500]}"
-    for _ in range(2):
-        assert parquet_bloom.prune(path, where, cache=cache).selected == {}
-    other.replace(path)
-    assert parquet_bloom.prune(path, where, cache=cache).selected == {str(path): [0]}
-    path.unlink()
-    with pytest.raises(StorageError) as caught:
-        parquet_bloom.prune([path], where, cache=cache)
-    assert caught.value.errno == errno.ENOENT
-
-
-@pytest.mark.usefixtures("settled_footers")
 def test_a_header_of_another_file_is_not_remembered(tmp_path: Path) -> None:
     """A link leads to a file with a broken header, to one with a good header there, and back."""
     broken, good, link = tmp_path / "broken", tmp_path / "good", tmp_path / "link"
@@ -352,17 +333,6 @@ def test_a_relative_path_means_another_file_elsewhere(tmp_path: Path, monkeypatc
         monkeypatch.chdir(tmp_path / str(number))
         report = parquet_bloom.prune("a.parquet", f"key = {KEYS[1234]}", cache=cache)
         assert report.selected == ({"a.parquet": [0]} if number else {})
-
-
-@pytest.mark.usefixtures("settled_footers")
-def test_the_cache_forgets_the_paths_of_what_it_forgets(lake: Path) -> None:
-    cache = MetadataCache(max_bytes=60_000)
-    for _ in range(2):
-        parquet_bloom.prune(lake, "key = 5", cache=cache)
-    paths = [str(path) for path in sorted(lake.iterdir())]
-    assert sum(match is not None for match in cache.find_by_paths(paths)) == len(cache) < 13
-    cache.clear()
-    assert cache.find_by_paths(paths) == [None] * 13
 
 
 @pytest.mark.parametrize("cached", [True, False])

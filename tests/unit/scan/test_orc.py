@@ -455,12 +455,6 @@ def test_row_groups_by_pyorc_are_those_of_pyarrow(wide, positions):
         result.validate(full=True)
 
 
-def test_a_row_of_a_large_stripe_is_sought(wide):
-    scan = parquet_bloom.dataset(wide).scan("row = 777")
-    assert scan.to_arrow()["row"].to_pylist() == [777]
-    assert scan.plan().data_bytes_read < wide.stat().st_size / 3
-
-
 def test_what_pyorc_cannot_read_pyarrow_does(tmp_path):
     count = 20 * STRIDE
     texts = pa.array([b"\xff" if i == 5 else b"a" for i in range(count)], pa.binary()).view(pa.string())

@@ -291,7 +291,7 @@ def test_objects_are_cached_by_etag_only(small: Path, s3: Any) -> None:
             s3.put("small.parquet", version)
         s3.clear_log()
         report = parquet_bloom.prune(s3.url("small.parquet"), where, storage_options=s3.storage_options, cache=cache)
-        received.append(sum(request.received for request in s3.log))
+        received.append(sum(request.received for request in s3.log if request.status in (200, 206)))
         assert report.skipped_by == {"filter": 4}
     size = small.stat().st_size
     assert received[0] == received[2] == min(size, TAIL)
