@@ -103,16 +103,16 @@ def test_damage_in_a_page_does_no_harm_to_others(s3: Any) -> None:
 def test_an_index_of_pages_is_an_index_like_any_other(s3: Any) -> None:
     options = {"storage_options": s3.storage_options}
     with LakeIndex.create(s3.url("index"), "id", **options) as index:
-        for first in (0, 10_000):
-            index.append_batches((f"f/{n}", {"id": pa.array([n, n + 1, -1])}) for n in range(first, first + 10_000))
+        for first, end in ((0, 9000), (9000, 9500)):
+            index.append_batches((f"f/{n}", {"id": pa.array([n, n + 1, -1])}) for n in range(first, end))
         with LakeIndex.open(s3.url("index"), live=False, **options) as cold:
-            for number in range(1, 19_999, 613):
+            for number in range(1, 9499, 613):
                 (answer,) = cold.lookup("id", [number])
                 assert {candidate.path for candidate in answer} >= {f"f/{number}", f"f/{number - 1}"}
-            assert {candidate.path for candidate in cold.lookup("id", [-1])[0]} == {f"f/{n}" for n in range(20_000)}
+            assert {candidate.path for candidate in cold.lookup("id", [-1])[0]} == {f"f/{n}" for n in range(9500)}
         index.remove(["f/7", "f/300"])
         index.compact()
         with LakeIndex.open(s3.url("index"), live=False, **options) as cold:
             assert "f/7" not in {candidate.path for candidate in cold.lookup("id", [7])[0]}
             assert "f/299" in {candidate.path for candidate in cold.lookup("id", [300])[0]}
-            assert len(cold.lookup("id", [-1])[0]) == 19_998
+            assert len(cold.lookup("id", [-1])[0]) == 9498

@@ -72,7 +72,7 @@ def check(table: Any, live: list[Row], names: list[str], filesystem: Any = None)
     for where in QUERIES:
         expected = [row for row in live if matches(where)(row)]
         assert len(expected) > 5
-        for columns in (None, ["value"], ["text", "id"], []):
+        for columns in (None, ["text", "id"], []):
             scan = parquet_bloom.dataset(table, filesystem=filesystem).scan(where, columns)
             rows = scan.to_arrow()
             shown = names if columns is None else columns

@@ -21,7 +21,7 @@ from parquet_bloom import MetadataCache
 from parquet_bloom.errors import ParquetBloomError
 from parquet_bloom.scan.row_reader import RowReader
 
-FILES, ROWS, GROUP = 4, 60_000, 15_000
+FILES, ROWS, GROUP = 4, 24_000, 6_000
 
 
 def make_table(seed: int, rows: int = ROWS) -> pa.Table:
@@ -77,7 +77,7 @@ PREDICATES = {
 }
 
 
-@pytest.mark.parametrize("max_bytes", [None, 400_000])  # the smaller one decodes each row group in windows
+@pytest.mark.parametrize("max_bytes", [None, 160_000])  # the smaller one decodes each row group in windows
 @pytest.mark.parametrize("where", PREDICATES, ids=str)
 def test_all_forms_give_the_rows_of_pyarrow(lake: Path, where: str | None, max_bytes: int | None) -> None:
     expected = sort(pads.dataset(lake).to_table(filter=PREDICATES[where]))
@@ -102,7 +102,7 @@ def read_where(path: Path, columns: list[str], expression: pc.Expression | None)
     return rows.take(whole.append_column("at", pa.array(range(len(whole)))).filter(expression)["at"])
 
 
-@pytest.mark.parametrize("max_bytes", [None, 300_000])
+@pytest.mark.parametrize("max_bytes", [None, 120_000])
 def test_projections_are_those_of_pyarrow(lake: Path, max_bytes: int | None) -> None:
     for columns in (["number"], ["text", "row"], ["struct.b"], ["list", "file"]):
         for where, expression in PREDICATES.items():
@@ -123,15 +123,15 @@ def test_columns_of_one_name_are_read_in_windows(tmp_path: Path) -> None:
 def test_stripes_of_orc_are_read_by_several_threads(tmp_path: Path) -> None:
     tables = [make_table(seed).drop_columns(["file"]) for seed in range(2)]
     for seed, table in enumerate(tables):
-        po.write_table(table, tmp_path / f"{seed}.orc", stripe_size=200_000, batch_size=1024)
+        po.write_table(table, tmp_path / f"{seed}.orc", stripe_size=80_000, batch_size=1024)
     assert po.ORCFile(tmp_path / "0.orc").nstripes > 3
     expected = pa.concat_tables(tables)
     for max_bytes in (None, 1):
         asked = scan(tmp_path, threads=4)
         assert asked.to_arrow(max_bytes=max_bytes).equals(expected)
         assert asked.plan().data_bytes_read > 0
-        some = scan(tmp_path, "row < 30000", threads=4)
-        wanted = expected.filter(pc.field("row") < 30_000)
+        some = scan(tmp_path, "row < 10000", threads=4)
+        wanted = expected.filter(pc.field("row") < 10_000)
         assert some.to_arrow(max_bytes=max_bytes).equals(wanted)
         assert some.count_rows() == wanted.num_rows
 
@@ -162,7 +162,7 @@ def test_a_row_group_larger_than_the_bound_is_decoded_in_windows(tmp_path: Path,
 
 
 def test_a_consumer_that_does_not_take_stops_the_readers(lake: Path) -> None:
-    stream = scan(lake, threads=4).to_reader(max_bytes=2_000_000)
+    stream = scan(lake, threads=4).to_reader(max_bytes=800_000)
     stream.read_next_batch()
     for thread in own_threads():
         thread.join(300)
@@ -216,7 +216,7 @@ def broken(lake: Path, tmp_path: Path) -> Path:
     return tmp_path
 
 
-@pytest.mark.parametrize("max_bytes", [None, 400_000])
+@pytest.mark.parametrize("max_bytes", [None, 160_000])
 @pytest.mark.parametrize("in_order", [True, False])
 def test_an_error_is_raised_once_with_the_file(broken: Path, in_order: bool, max_bytes: int | None) -> None:
     batches = scan(broken, threads=4).to_batches(in_order=in_order, max_bytes=max_bytes)
@@ -282,7 +282,7 @@ def bytes_of_process() -> int:
 
 
 @pytest.mark.parametrize("where", [None, "row < 20", "text = 'text 77'"])
-@pytest.mark.parametrize("max_bytes", [None, 400_000])
+@pytest.mark.parametrize("max_bytes", [None, 160_000])
 def test_every_byte_that_is_read_is_counted(lake: Path, where: str | None, max_bytes: int | None) -> None:
     scan(lake, where).to_arrow(max_bytes=max_bytes)  # modules are imported
     asked = parquet_bloom.dataset(lake, cache=None).scan(where, threads=3)
@@ -322,4 +322,4 @@ def test_counting_reads_the_columns_of_the_predicate_alone(lake: Path) -> None:
         for group in range(ROWS // GROUP)
     ]
     assert 0 < count < FILES * ROWS
-    assert asked.plan().data_bytes_read <= 1.2 * sum(chunks)
+    assert asked.plan().data_bytes_read <= 1.4 * sum(chunks)
