@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Sequence
 from dataclasses import replace
@@ -13,9 +12,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from support.index_files import change_file_tables, read_manifest, seal_manifest
 
 import parquet_bloom
-from parquet_bloom.core.hash.xxh64 import hash_one
 from parquet_bloom.errors import BrokenIndexError, ParquetBloomError
 from parquet_bloom.file.identity import version_token
 from parquet_bloom.lake.index_manifest import SegmentInfo
@@ -213,16 +212,9 @@ def test_a_file_of_too_many_zones_is_not_indexed(lake: Path, monkeypatch: pytest
 # ------------------------------------------------------------------------------------------------------------ storage
 
 
-def reseal_manifest(path: Path, **changes: Any) -> None:
-    fields = {**json.loads(path.read_bytes()[:-18]), **changes}
-    body = json.dumps({name: value for name, value in fields.items() if value is not None}).encode()
-    path.write_bytes(body + f"\n{hash_one(body):016x}\n".encode())
-
-
 def test_versions_that_do_not_know_zones_refuse(lake: Path) -> None:
     make(lake, ["id", "(id, text)"]).close()
-    path = max((lake.parent / "index").glob("manifest-*.json"))
-    fields = json.loads(path.read_bytes()[:-18])
+    path, fields = read_manifest(lake.parent / "index")
     assert (fields["format"], fields["zone_rows"]) == (3, ZONE)  # older versions know 1, and 2 of expressions
     with LakeIndex.open(lake.parent / "index") as index:
         assert index.columns == ("id", "(id, text)")
@@ -239,7 +231,7 @@ def test_versions_that_do_not_know_zones_refuse(lake: Path) -> None:
         {"granularity": "file"},
     ]
     for change in changes:
-        reseal_manifest(path, **{**fields, **change})
+        seal_manifest(path, {name: value for name, value in {**fields, **change}.items() if value is not None})
         with pytest.raises(BrokenIndexError):
             LakeIndex.open(lake.parent / "index")
 
@@ -249,19 +241,14 @@ def test_a_table_of_other_rows_is_refused(tmp_path: Path, rows: Any) -> None:
     (tmp_path / "lake").mkdir()
     write(tmp_path / "lake" / "0.parquet", list(range(250)))
     make(tmp_path / "lake").close()
-    (path,) = (tmp_path / "index").glob("*.files")
-    with pa.ipc.open_file(pa.BufferReader(path.read_bytes()[:-8])) as reader:
-        table = reader.read_all()
-    at = table.schema.get_field_index("row_counts")
-    table = table.remove_column(at)
-    if rows is not None:
+
+    def change(table: pa.Table) -> pa.Table:
+        at = table.schema.get_field_index("row_counts")
         kind = pa.string() if rows == ["x"] else pa.list_(pa.int64())
-        table = table.add_column(at, "row_counts", pa.array(rows, kind))
-    sink = pa.BufferOutputStream()
-    with pa.ipc.new_file(sink, table.schema) as writer:
-        writer.write_table(table)
-    body = sink.getvalue().to_pybytes()
-    path.write_bytes(body + hash_one(body).to_bytes(8, "little"))
+        left = table.remove_column(at)
+        return left if rows is None else left.add_column(at, "row_counts", pa.array(rows, kind))
+
+    change_file_tables(tmp_path / "index", change)
     with pytest.raises(BrokenIndexError):
         LakeIndex.open(tmp_path / "index")
 

@@ -105,7 +105,8 @@ def read_where(path: Path, columns: list[str], expression: pc.Expression | None)
 @pytest.mark.parametrize("max_bytes", [None, 120_000])
 def test_projections_are_those_of_pyarrow(lake: Path, max_bytes: int | None) -> None:
     for columns in (["number"], ["text", "row"], ["struct.b"], ["list", "file"]):
-        for where, expression in PREDICATES.items():
+        for where in (None, "row >= 100 AND row < 20000", "text = 'text 77' OR file = 3", "number = 5"):
+            expression = PREDICATES[where]
             expected = pa.concat_tables(read_where(path, columns, expression) for path in sorted(lake.iterdir()))
             found = scan(lake, where, columns).to_arrow(max_bytes=max_bytes)
             assert found.equals(expected), (columns, where)
