@@ -38,7 +38,7 @@ class Limits:
 
     # Planning
     files_per_batch: int = 1 << 12
-    """Local files that are planned together, about: as many are taken before the first plan is made."""
+    """Local files that are planned together: so many are taken before the first plan is made (`point_lookup.py`)."""
 
     # Tasks
     remote_threads: int = 16
@@ -63,7 +63,7 @@ class Limits:
     first_rows: int = 1 << 12
     """Of which texts are decoded at first, to see how long they are (`many_rows.py`)."""
     page_costs: PageCosts = PAGE_COSTS
-    """When pages are read instead of a whole column chunk."""
+    """When pages are read instead of a whole column chunk (`page_reads.py`)."""
     tries: int = 2
     """Searches that find too many rows, after which no more are made of files that are alike (`shapes.py`)."""
     indexed_bytes: int = 1 << 20
@@ -75,13 +75,13 @@ class Limits:
 
     # Positions of keys
     few_keys: int = 1000
-    """Keys that statistics and filters are queried for."""
+    """Keys that statistics and filters are queried for (`locate.py`)."""
     chunk_keys: int = 1_000_000
-    """Keys of one column that are searched for at once."""
+    """Keys of one column that are searched for at once (`locate.py`)."""
     chunk_tuples: int = 100_000
-    """Keys of several columns that are searched for at once: they become Python objects."""
+    """Keys of several columns that are searched for at once: they become Python objects (`locate.py`)."""
     matched_rows: int = 1 << 20
-    """Rows that are compared with keys of several columns at once."""
+    """Rows that are compared with keys of several columns at once (`locate.py`)."""
 
     # Decoding: parts of the bound that a row group, or a window of a larger one, may take (`many_rows.py`)
     whole_share: int = 2
