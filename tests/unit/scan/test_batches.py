@@ -93,7 +93,7 @@ def test_lists(where: str, tmp_path: Path) -> None:
         rows, expected = scan.to_arrow(), read_one_by_one(tmp_path, where, columns)
         assert rows.num_rows == expected.num_rows == scan.count_rows()
         assert rows.to_pylist() == expected.to_pylist()
-    assert rows.num_rows > 50
+    assert rows.num_rows > 20
 
 
 def test_many_rows_are_read_as_columns(tmp_path: Path) -> None:
