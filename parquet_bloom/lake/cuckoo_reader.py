@@ -236,8 +236,6 @@ def _choice(counts: NDArray[np.float64], weights: NDArray[np.float64], num_bucke
     )
 
 
-_CHUNK_BYTES = 256 << 10  # of a long row that are read and then searched, so that they stay in the CPU caches
-_LONG_ROW_BYTES = 1 << 20  # two such rows are worth a second thread
 _AT_ONCE_BYTES = 32 << 20  # of rows that are fetched concurrently
 
 _NUMBERS = ("num_buckets", "fingerprint_bits", "num_units", "num_slots", "slot_bytes", "num_entries")
@@ -251,6 +249,8 @@ class CuckooReader(PartReader):
     path, filesystem : the part's file.
     expected_bytes : expected length of the file; None to accept any.
     entry : entry of the file in a listing, if there is one.
+    chunk_bytes : of a long row, read and then searched, so that they stay in the CPU caches.
+    long_row_bytes : size of a row of which two are worth a second thread.
 
     Attributes
     ----------
@@ -274,8 +274,11 @@ class CuckooReader(PartReader):
         filesystem: object | None = None,
         expected_bytes: int | None = None,
         entry: Entry | None = None,
+        chunk_bytes: int = 256 << 10,
+        long_row_bytes: int = 1 << 20,
     ):
         self.path = path
+        self._chunk_bytes, self._long_row_bytes = chunk_bytes, long_row_bytes
         self._sections = Sections(path, KIND, filesystem, entry, END_BYTES)
         self._helper: ThreadPoolExecutor | None = None
         self._guard = threading.Lock()
@@ -373,9 +376,9 @@ class CuckooReader(PartReader):
             else:
                 pieces.append((answer[0], answer[1] + np.uint32(bounds[number])))
 
-        if isinstance(self._source, LocalSource) and self._row_bytes > _CHUNK_BYTES:
+        if isinstance(self._source, LocalSource) and self._row_bytes > self._chunk_bytes:
             tasks = [(int(row), fingerprints[bounds[i] : bounds[i + 1]]) for i, row in enumerate(rows)]
-            if self._row_bytes >= _LONG_ROW_BYTES:
+            if self._row_bytes >= self._long_row_bytes:
                 for i in range(0, len(tasks), 2):
                     other = self._aside().submit(self._scan, *tasks[i + 1]) if i + 1 < len(tasks) else None
                     take(i, self._scan(*tasks[i]))
@@ -406,7 +409,7 @@ class CuckooReader(PartReader):
         offset = self.row_offset(row)
         assert isinstance(self._source, LocalSource)
         try:
-            for piece in self._source.pieces(offset, self._row_bytes, _CHUNK_BYTES):
+            for piece in self._source.pieces(offset, self._row_bytes, self._chunk_bytes):
                 scan.feed(piece)
         except ParquetBloomError as error:
             return f"{self.path}: row {row} cannot be read: {error.problem}"

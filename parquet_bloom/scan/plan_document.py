@@ -87,13 +87,16 @@ def file_states(file: FilePlan, details: Sequence[RowGroupDetails] | None = None
     return list(map(row_group_state, file.row_groups, details or repeat(None)))
 
 
-def make_report(plan: ScanPlan, details: PlanDetails, asked_fpp: float | None = None) -> Report:
+def make_report(
+    plan: ScanPlan, details: PlanDetails, asked_fpp: float | None = None, most_cells: int = MAX_CELLS
+) -> Report:
     """Return what a page shows of a plan.
 
     Parameters
     ----------
     plan, details : the plan, and details of its files.
     asked_fpp : the false-positive probability that the filters were made for; None if unknown.
+    most_cells : row groups that are drawn.
     """
     totals = _sum_details(plan, details)
     read_files, read_groups, *cost = plan_figures(plan)
@@ -101,7 +104,7 @@ def make_report(plan: ScanPlan, details: PlanDetails, asked_fpp: float | None = 
         "title": "What this predicate reads",
         "where": shorten(plan.where, _MAX_WHERE),
         "facts": [read_files, read_groups, *_detail_figures(details, totals), *cost],
-        "map": _make_map(plan, details) if plan.files else None,
+        "map": _make_map(plan, details, most_cells) if plan.files else None,
         "notes": [*_describe_notes(plan, details, totals)],
         "commands": [],
         "tables": [*_make_filter_table(details, asked_fpp), *_make_file_table(plan, details)],
@@ -195,8 +198,8 @@ def _describe_time(totals: Counter[str], seconds: float) -> str:
 # ------------------------------------------------------------------------------------------------ the picture
 
 
-def _make_map(plan: ScanPlan, details: PlanDetails) -> CellMap:
-    shown, others = _choose_files(plan.files)
+def _make_map(plan: ScanPlan, details: PlanDetails, most_cells: int) -> CellMap:
+    shown, others = _choose_files(plan.files, most_cells)
     kinds: dict[tuple[object, ...], int] = {}
     described: list[tuple[CellState, str]] = []
     kind_of: list[int] = []
@@ -242,11 +245,11 @@ def _num_cells(file: FilePlan) -> int:
     return 1 if file.unopened else len(file.row_groups)
 
 
-def _choose_files(files: list[FilePlan]) -> tuple[list[FilePlan], list[FilePlan]]:
+def _choose_files(files: list[FilePlan], most_cells: int) -> tuple[list[FilePlan], list[FilePlan]]:
     """Return the files that are drawn, and the others: of too many, those that are read and as many more as fit."""
-    if sum(map(_num_cells, files)) <= MAX_CELLS:
+    if sum(map(_num_cells, files)) <= most_cells:
         return files, []
-    left = MAX_CELLS
+    left = most_cells
     chosen = set()
     for number in sorted(range(len(files)), key=lambda number: not files[number].selected):
         if _num_cells(files[number]) <= left:

@@ -1,4 +1,4 @@
-"""How much is read and decoded at once.
+"""How much is planned, searched for, read and decoded at once.
 
 Each figure names the benchmark in `tools/bench/` that shows what another one costs.
 """
@@ -12,6 +12,7 @@ import pyarrow as pa
 
 from ..errors import ParquetBloomError
 from ..file.column_statistics import ColumnCompatibility
+from ..file.pages.page_lookup import PAGE_COSTS, PageCosts
 
 
 @dataclass(frozen=True)
@@ -35,6 +36,10 @@ class Limits:
     few_of: int = 16
     """Rows are few if they are one of so many: taking them out of pages is faster then (`many_rows.py`)."""
 
+    # Planning
+    files_per_batch: int = 1 << 12
+    """Local files that are planned together: so many are taken before the first plan is made (`point_lookup.py`)."""
+
     # Tasks
     remote_threads: int = 16
     """Row groups of remote files that are read concurrently; each takes several requests (`slow_store.py`)."""
@@ -57,6 +62,8 @@ class Limits:
     """Decoded at once of several row groups (`many_rows.py`)."""
     first_rows: int = 1 << 12
     """Of which texts are decoded at first, to see how long they are (`many_rows.py`)."""
+    page_costs: PageCosts = PAGE_COSTS
+    """When pages are read instead of a whole column chunk (`page_reads.py`)."""
     tries: int = 2
     """Searches that find too many rows, after which no more are made of files that are alike (`shapes.py`)."""
     indexed_bytes: int = 1 << 20
@@ -65,6 +72,16 @@ class Limits:
     together_ratio: int = 4
     """Columns of the result are decoded with those of the predicate if they take, once decoded, no more than the former
     for each file, or the latter times the predicate's bytes: another call takes longer (`many_rows.py`)."""
+
+    # Positions of keys
+    few_keys: int = 1000
+    """Keys that statistics and filters are queried for (`locate.py`)."""
+    chunk_keys: int = 1_000_000
+    """Keys of one column that are searched for at once (`locate.py`)."""
+    chunk_tuples: int = 100_000
+    """Keys of several columns that are searched for at once: they become Python objects (`locate.py`)."""
+    matched_rows: int = 1 << 20
+    """Rows that are compared with keys of several columns at once (`locate.py`)."""
 
     # Decoding: parts of the bound that a row group, or a window of a larger one, may take (`many_rows.py`)
     whole_share: int = 2

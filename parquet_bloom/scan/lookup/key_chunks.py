@@ -34,12 +34,6 @@ else:
     pc = late_module("pyarrow.compute")
     pq = late_module("pyarrow.parquet")
 
-CHUNK_KEYS = 1_000_000
-"""Keys of one column that are searched for at once."""
-
-CHUNK_TUPLES = 100_000
-"""Keys of several columns that are searched for at once: they become Python objects."""
-
 _FILE_BATCH = 1 << 17  # keys of a file that are read at a time
 _INT64 = 1 << 63
 _BUCKETS = 256  # of keys that are too many for one chunk
@@ -96,9 +90,7 @@ class KeyChunk:
         return LookupKeys(self.columns, self.literals, is_single=False)
 
 
-def iterate_chunks(
-    columns: str | Sequence[str], keys: object, size: int | None = None
-) -> Generator[KeyChunk, None, None]:
+def iterate_chunks(columns: str | Sequence[str], keys: object, size: int) -> Generator[KeyChunk, None, None]:
     """Yield the keys of a caller, each once.
 
     Keys that are more than one chunk are written to a temporary file, in parts by their hashes.
@@ -106,7 +98,7 @@ def iterate_chunks(
     Parameters
     ----------
     columns, keys : see `Dataset.locate`.
-    size : keys of a chunk; None for as many as are meant to be searched for at once.
+    size : the most keys of a chunk.
 
     Raises
     ------
@@ -118,7 +110,6 @@ def iterate_chunks(
         raise PredicateError("a key needs a column")
     if len({*names}) < len(names):
         raise PredicateError("a column is in the key twice", column=next(n for n in names if names.count(n) > 1))
-    size = size or (CHUNK_KEYS if len(names) == 1 else CHUNK_TUPLES)
     held: list[pa.Table] = []
     number = 0
     with closing(_iterate_tables(columns, names, keys)) as tables:

@@ -29,13 +29,8 @@ from ..scan_source import ScanSource
 from .key_chunks import KeyChunk, iterate_chunks
 from .lookup_session import LookupSession
 
-FEW_KEYS = 1000
-"""Keys that statistics and filters are queried for."""
-
 INDEX_KEYS = 100_000
 """Keys that an index is queried for."""
-
-_MATCHED_ROWS = 1 << 20  # rows that are compared with keys of several columns at once
 
 
 class Locator:
@@ -114,7 +109,9 @@ class Locator:
         self, keys: object, order: dict[str, int]
     ) -> Generator[Generator[pa.RecordBatch, None, None], None, None]:
         """Yield the positions of each chunk of keys; the numbers of files are entered into `order`."""
-        with closing(iterate_chunks(self._columns, keys)) as chunks:
+        limits = self._options.limits
+        size = limits.chunk_keys if len(self._names) == 1 else limits.chunk_tuples
+        with closing(iterate_chunks(self._columns, keys, size)) as chunks:
             chunk, following = next(chunks, None), next(chunks, None)
             is_only = following is None
             found = _FoundRows() if chunk is not None and not is_only and self._are_ambiguous(chunk) else None
@@ -140,7 +137,7 @@ class Locator:
         is_only : whether there are no other chunks, so that the files that have no key need no number.
         """
         options = self._options
-        if len(chunk) <= FEW_KEYS:
+        if len(chunk) <= options.limits.few_keys:
             keys = chunk.to_keys()
             plan = self._session.plan(keys, options) if self._session and is_only else None
             if plan is None:
@@ -164,7 +161,7 @@ class Locator:
             held: list[pa.RecordBatch] = []
             for batch in batches:
                 held.append(batch)
-                if sum(one.num_rows for one in held) >= _MATCHED_ROWS:
+                if sum(one.num_rows for one in held) >= self._options.limits.matched_rows:
                     yield from self._match(chunk, held)
                     held = []
             yield from self._match(chunk, held)

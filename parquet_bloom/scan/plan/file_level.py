@@ -173,7 +173,6 @@ class _CachedRanges:
 
 _MAX_FILES_PER_TASK = 16
 _IS_UNDECIDED, _ENTRY, _PATH = attrgetter("undecided"), attrgetter("entry"), attrgetter("entry.path")
-_LOCAL_FILES_PER_BATCH = 4096
 _FEW_FILES = 16  # whose footers stay in memory as long as the plan does
 _OBJECTS_PER_BATCH = 1024
 
@@ -206,6 +205,7 @@ class FileEvaluator:
         """See `Evaluator.evaluate`."""
         local, is_remote = is_local(self.filesystem), False
         batch: list[FileScan] = []
+        most_files = _OBJECTS_PER_BATCH, self.options.limits.files_per_batch
         num_files = 0  # of files that are still to be planned; those that are not cost nothing here
         for file in files:
             is_other = not local or is_url(file.entry.path)
@@ -215,7 +215,7 @@ class FileEvaluator:
             is_remote = is_other
             batch.append(file)
             num_files += file.plan is None
-            if num_files == (_OBJECTS_PER_BATCH if is_remote else _LOCAL_FILES_PER_BATCH):
+            if num_files == most_files[not is_remote]:
                 yield from self._plan_files(batch, is_remote)
                 batch, num_files = [], 0
         if batch:

@@ -11,7 +11,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from parquet_bloom.errors import BrokenIndexError, StorageError
-from parquet_bloom.lake import cuckoo_reader
 from parquet_bloom.lake.cuckoo_reader import CuckooReader
 from parquet_bloom.lake.cuckoo_writer import CuckooWriter, merge
 from parquet_bloom.lake.index_part import PartInfo, PartMatches, Sections, SectionWriter
@@ -135,20 +134,18 @@ def test_any_units(
 
 
 @pytest.mark.parametrize("long_row", [64, 1 << 20])
-def test_long_rows_in_pieces(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, long_row: int) -> None:
+def test_long_rows_in_pieces(tmp_path: Path, long_row: int) -> None:
     """As rows of megabytes are read: piece by piece, and by two threads."""
-    monkeypatch.setattr(cuckoo_reader, "_CHUNK_BYTES", 64)
-    monkeypatch.setattr(cuckoo_reader, "_LONG_ROW_BYTES", long_row)
     for bits in BITS:
         units = random_units([100] * 77, bits)
         write(tmp_path / "part", units, 38, bits)
-        reader = CuckooReader(str(tmp_path / "part"))
+        reader = CuckooReader(str(tmp_path / "part"), chunk_bytes=64, long_row_bytes=long_row)
         assert_finds(reader, units)
         reader.close()
         data = bytearray((tmp_path / "part").read_bytes())
         data[70] ^= 1
         (tmp_path / "part").write_bytes(data)
-        reader = CuckooReader(str(tmp_path / "part"))
+        reader = CuckooReader(str(tmp_path / "part"), chunk_bytes=64, long_row_bytes=long_row)
         assert_is_noticed(reader, units, 0)
         reader.close()
 
@@ -202,13 +199,11 @@ def test_damage_of_any_byte(tmp_path: Path, bits: int) -> None:
         CuckooReader(str(tmp_path / "no part"))
 
 
-@pytest.mark.parametrize("long_row", [False, True])
-def test_a_file_that_is_cut_while_it_is_open(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, long_row: bool) -> None:
-    if long_row:
-        monkeypatch.setattr(cuckoo_reader, "_CHUNK_BYTES", 64)
+@pytest.mark.parametrize("chunk_bytes", [64, 1 << 18])
+def test_a_file_that_is_cut_while_it_is_open(tmp_path: Path, chunk_bytes: int) -> None:
     units = random_units([100] * 60)
     write(tmp_path / "part", units, 38)
-    reader = CuckooReader(str(tmp_path / "part"))
+    reader = CuckooReader(str(tmp_path / "part"), chunk_bytes=chunk_bytes)
     with open(tmp_path / "part", "r+b") as file:
         file.truncate(reader._row_bytes * 20)
     values = np.array([h for hashes in units for h in hashes], np.uint64)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import datetime as dt
-import json
 import random
 import uuid
 from pathlib import Path
@@ -17,10 +16,10 @@ import pyarrow.dataset as pads
 import pyarrow.parquet as pq
 import pytest
 from pyarrow.fs import LocalFileSystem, SubTreeFileSystem
+from support.index_files import read_manifest, seal_manifest
 from support.scale import scaled
 
 import parquet_bloom
-from parquet_bloom.core.hash.xxh64 import hash_one
 from parquet_bloom.errors import BrokenIndexError, ParquetBloomError, PredicateError, UnknownColumnError
 from parquet_bloom.lake.lake_index import LakeIndex
 from parquet_bloom.predicate.calls import list_ordinary
@@ -214,8 +213,7 @@ def test_compacted_and_grown_indexes_keep_expressions(tmp_path: Path) -> None:
 
 def test_a_changed_rule_or_an_older_version_refuses(tmp_path: Path) -> None:
     LakeIndex.create(tmp_path / "i", ["lower(a)", "b"]).close()
-    (path,) = (tmp_path / "i").glob("manifest-*.json")
-    fields = json.loads(path.read_bytes()[:-18])
+    path, fields = read_manifest(tmp_path / "i")
     assert fields["format"] == 2  # older versions know 1 alone
     changes: list[tuple[Any, str]] = [
         ({"lower(a)": {**fields["expressions"]["lower(a)"], "rule": "ordinary-2"}}, "rule 'ordinary-2'"),
@@ -225,13 +223,11 @@ def test_a_changed_rule_or_an_older_version_refuses(tmp_path: Path) -> None:
         ([], "cannot be understood"),
     ]
     for expressions, message in changes:
-        body = json.dumps({**fields, "expressions": expressions}).encode()
-        path.write_bytes(body + f"\n{hash_one(body):016x}\n".encode())
+        seal_manifest(path, {**fields, "expressions": expressions})
         with pytest.raises(BrokenIndexError, match=message):
             LakeIndex.open(tmp_path / "i")
     LakeIndex.create(tmp_path / "plain", ["b"]).close()
-    (path,) = (tmp_path / "plain").glob("manifest-*.json")
-    assert json.loads(path.read_bytes()[:-18])["format"] == 1
+    assert read_manifest(tmp_path / "plain")[1]["format"] == 1
 
 
 def test_columns_without_exact_texts_are_not_covered(tmp_path: Path) -> None:

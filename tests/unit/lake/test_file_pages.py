@@ -10,22 +10,14 @@ import pyarrow as pa
 import pytest
 
 from parquet_bloom.errors import BrokenIndexError
-from parquet_bloom.lake import file_table
-from parquet_bloom.lake import file_table as table_module
 from parquet_bloom.lake.file_table import FileRecord, FileTable
 from parquet_bloom.lake.lake_index import LakeIndex
 from parquet_bloom.lake.units import Units
 from parquet_bloom.storage import resolve_filesystem
 from parquet_bloom.storage.index_folder import Folder
 
-COUNT = 1_000
+COUNT = 10_000  # of more than 8,192 files a table is in pages of 4,096
 ROW_GROUPS = Units("row_group")
-
-
-@pytest.fixture(autouse=True)
-def few_are_many(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(file_table, "MANY_FILES", 50)
-    monkeypatch.setattr(file_table, "PAGE_ROWS", 30)
 
 
 def record(number: int, units: int, part: int) -> FileRecord:
@@ -59,8 +51,8 @@ def test_it_says_what_the_whole_table_says(folder: Folder, even: bool, units: Un
     for order in range(3):
         table_files = FileTable.read(folder, "t.files", COUNT, table.num_units, units)
         if units.zone_rows:
-            assert [table_files.row_counts(number) for number in (0, 31, COUNT - 1)] == [
-                table.row_counts(number) for number in (0, 31, COUNT - 1)
+            assert [table_files.row_counts(number) for number in (0, 4097, COUNT - 1)] == [
+                table.row_counts(number) for number in (0, 4097, COUNT - 1)
             ]
         if order == 1:
             assert table_files.table.equals(table.table)
@@ -69,7 +61,7 @@ def test_it_says_what_the_whole_table_says(folder: Folder, even: bool, units: Un
         assert "parts that there are none of" in (table_files.problem_with(["id"], []) or "")
         assert (table_files.first_units == table.first_units).all()
         assert (table_files.parts("id") == table.parts("id")).all()
-        for numbers in ([0], [29, 30, 31], [COUNT - 1], [500, 3, 500], [], list(range(0, COUNT, 7))):
+        for numbers in ([0], [4095, 4096, 4097], [COUNT - 1], [5000, 3, 5000], [], list(range(0, COUNT, 7))):
             assert table_files.paths(np.array(numbers, np.int64)) == [f"s3://b/é-{number}" for number in numbers]
         assert table_files.path(777) == "s3://b/é-777"
         if order == 2:
@@ -103,25 +95,24 @@ def test_damage_in_a_page_does_no_harm_to_others(s3: Any) -> None:
     data[3] ^= 1
     s3.put("index/t.files", bytes(data))
     table_files = FileTable.read(folder, "t.files", COUNT, COUNT)
-    assert table_files.path(400) == "s3://b/é-400"
+    assert table_files.path(5000) == "s3://b/é-5000"
     with pytest.raises(BrokenIndexError, match="page does not fit its checksum"):
         table_files.path(4)
 
 
-def test_an_index_of_pages_is_an_index_like_any_other(s3: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(table_module, "_MAX_PAGES_READ_SINGLY", 3)
+def test_an_index_of_pages_is_an_index_like_any_other(s3: Any) -> None:
     options = {"storage_options": s3.storage_options}
     with LakeIndex.create(s3.url("index"), "id", **options) as index:
-        for first in (0, 200):
-            index.append_batches((f"f/{n}", {"id": pa.array([n, n + 1, -1])}) for n in range(first, first + 200))
+        for first, end in ((0, 9000), (9000, 9500)):
+            index.append_batches((f"f/{n}", {"id": pa.array([n, n + 1, -1])}) for n in range(first, end))
         with LakeIndex.open(s3.url("index"), live=False, **options) as cold:
-            for number in range(1, 399, 13):
+            for number in range(1, 9499, 613):
                 (answer,) = cold.lookup("id", [number])
                 assert {candidate.path for candidate in answer} >= {f"f/{number}", f"f/{number - 1}"}
-            assert {candidate.path for candidate in cold.lookup("id", [-1])[0]} == {f"f/{n}" for n in range(400)}
+            assert {candidate.path for candidate in cold.lookup("id", [-1])[0]} == {f"f/{n}" for n in range(9500)}
         index.remove(["f/7", "f/300"])
         index.compact()
         with LakeIndex.open(s3.url("index"), live=False, **options) as cold:
             assert "f/7" not in {candidate.path for candidate in cold.lookup("id", [7])[0]}
             assert "f/299" in {candidate.path for candidate in cold.lookup("id", [300])[0]}
-            assert len(cold.lookup("id", [-1])[0]) == 398
+            assert len(cold.lookup("id", [-1])[0]) == 9498

@@ -3,33 +3,21 @@
 from __future__ import annotations
 
 import os
-import resource
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from support.processes.file_size import largest_file
 
 from parquet_bloom import LakeIndex
 from parquet_bloom.errors import ParquetBloomError, StorageError
 from parquet_bloom.storage.index_folder import Folder
 
 LIMITS = [0, 100, 400, 1000, 2000, 4000, 8000, 16_000, 32_000, 64_000, 128_000, 1 << 20]
-
-
-@contextmanager
-def largest_file(num_bytes: int) -> Iterator[None]:
-    """Let no file become larger: as on a full disk, writing fails in the middle."""
-    before = resource.getrlimit(resource.RLIMIT_FSIZE)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (num_bytes, before[1]))
-    try:
-        yield
-    finally:
-        resource.setrlimit(resource.RLIMIT_FSIZE, before)
 
 
 def list_files(folder: Path) -> list[str]:

@@ -141,19 +141,10 @@ def test_two_writers_at_once(s3: Any, index: LakeIndex) -> None:
     assert find_paths(index, 1) == {file(s3, 0)}
 
 
-def test_a_store_that_overwrites_is_refused(s3: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    from parquet_bloom.lake import index_manifest
-
-    real = index_manifest.write
-
-    def overwriting(folder: Any, created: Any) -> None:
-        folder.delete([index_manifest.manifest_name(created.number)])
-        real(folder, created)
-
-    monkeypatch.setattr(index_manifest, "write", overwriting)
+def test_a_store_that_overwrites_is_refused(s3: Any) -> None:
+    s3.before("PutObject", lambda put: s3.delete(put.key), times=9, when=lambda put: "manifest-" in put.key)
     with pytest.raises(StorageError, match="If-None-Match"):
         LakeIndex.create(s3.url("other"), "id", storage_options=s3.storage_options)
-    monkeypatch.undo()
     with pytest.raises(StorageError, match="there is no index"):
         LakeIndex.open(s3.url("other"), storage_options=s3.storage_options)
 

@@ -18,9 +18,7 @@ from parquet_bloom.errors import ParquetBloomError
 FILES = 3
 
 
-@pytest.fixture(autouse=True)
-def settles_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("parquet_bloom.file.identity.SETTLED_NS", 0)
+pytestmark = pytest.mark.usefixtures("settled_tokens")
 
 
 def rows(number: int, names: tuple[str, str]) -> pa.Table:

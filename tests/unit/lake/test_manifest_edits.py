@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-import json
 import os
 import random
 import shutil
@@ -15,10 +14,10 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from support.index_files import change_file_tables, read_manifest, seal_manifest
 from support.scale import scaled
 
 from parquet_bloom import LakeIndex
-from parquet_bloom.core.hash.xxh64 import hash_one
 from parquet_bloom.errors import BrokenIndexError, ParquetBloomError
 from parquet_bloom.predicate.pruning_statistics import ColumnShape
 
@@ -73,11 +72,6 @@ def make(path: Path, lake: Path, kind: str) -> Path:
         index.append(lake / "0.parquet")
         index.append(lake)
     return path
-
-
-def seal(path: Path, document: Any) -> None:
-    body = json.dumps(document).encode("utf-8", "surrogatepass")
-    path.write_bytes(body + f"\n{hash_one(body):016x}\n".encode())
 
 
 def find_lost(index: LakeIndex, lake: Path) -> Any:
@@ -165,13 +159,12 @@ def list_edits(document: Any) -> Iterator[tuple[Any, Any]]:
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_an_edited_manifest_is_refused_or_loses_no_row(tmp_path: Path, lake: Path, kind: str) -> None:
-    manifest = max(make(tmp_path / "index", lake, kind).glob("manifest-*"))
-    document = json.loads(manifest.read_bytes()[:-18])
+    manifest, document = read_manifest(make(tmp_path / "index", lake, kind))
     edits = [(where, changed) for where, changed in list_edits(document) if repr(changed) != repr(document)]
     refused: list[str] = []
     chosen = edits if len(edits) <= EDITS else random.Random(kind).sample(edits, EDITS)
     for where, changed in chosen:
-        seal(manifest, changed)
+        seal_manifest(manifest, changed)
         try:
             with LakeIndex.open(tmp_path / "index") as index:
                 lost = find_lost(index, lake)
@@ -184,10 +177,9 @@ def test_an_edited_manifest_is_refused_or_loses_no_row(tmp_path: Path, lake: Pat
 
 
 def edit(index: Path, path: tuple[Any, ...], value: Any) -> None:
-    manifest = max(index.glob("manifest-*"))
-    document = json.loads(manifest.read_bytes()[:-18])
+    manifest, document = read_manifest(index)
     get(document, path[:-1])[path[-1]] = value
-    seal(manifest, document)
+    seal_manifest(manifest, document)
 
 
 @pytest.mark.parametrize(
@@ -283,20 +275,16 @@ def test_a_part_is_what_the_manifest_says_of_it(
 def test_an_index_of_an_earlier_version_is_read(tmp_path: Path, lake: Path) -> None:
     """Tables of files had no header of their segment, and manifests no number of files."""
     index = make(tmp_path / "index", lake, "row groups")
-    for path in index.glob("*.files"):
-        with pa.ipc.open_file(pa.BufferReader(path.read_bytes()[:-8])) as reader:
-            table = reader.read_all()
-        metadata = {key: value for key, value in table.schema.metadata.items() if key != b"segment"}
-        assert len(metadata) == len(table.schema.metadata) - 1
-        sink = pa.BufferOutputStream()
-        with pa.ipc.new_file(sink, table.schema.with_metadata(metadata)) as writer:
-            writer.write_table(table.replace_schema_metadata(metadata))
-        data = sink.getvalue().to_pybytes()
-        path.write_bytes(data + hash_one(data).to_bytes(8, "little"))
-    manifest = max(index.glob("manifest-*"))
-    document = json.loads(manifest.read_bytes()[:-18])
+
+    def remove_header(table: pa.Table) -> pa.Table:
+        metadata = dict(table.schema.metadata)
+        del metadata[b"segment"]
+        return table.replace_schema_metadata(metadata)
+
+    change_file_tables(index, remove_header)
+    manifest, document = read_manifest(index)
     del document["num_files"]
-    seal(manifest, document)
+    seal_manifest(manifest, document)
     with LakeIndex.open(index) as opened:
         assert find_lost(opened, lake) is None
         assert opened.check(FILES).problems == []

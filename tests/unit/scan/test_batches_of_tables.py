@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from support.one_by_one import read_local_files_one_by_one
+from support.scans import elsewhere
 from support.writers.delta_log import add, beginning, column, commit, inline_vector, stored_vectors
 from support.writers.iceberg_tables import Entry, HandTable
 
@@ -67,13 +67,13 @@ def matches(where: str) -> Callable[[Row], bool]:
     }[where]
 
 
-def check(table: Any, live: list[Row], names: list[str]) -> None:
+def check(table: Any, live: list[Row], names: list[str], filesystem: Any = None) -> None:
     """Compare scans with the rows that are live, in order."""
     for where in QUERIES:
         expected = [row for row in live if matches(where)(row)]
         assert len(expected) > 5
-        for columns in (None, ["value"], ["text", "id"], []):
-            scan = parquet_bloom.dataset(table).scan(where, columns)
+        for columns in (None, ["text", "id"], []):
+            scan = parquet_bloom.dataset(table, filesystem=filesystem).scan(where, columns)
             rows = scan.to_arrow()
             shown = names if columns is None else columns
             assert rows.num_rows == scan.count_rows() == len(expected)
@@ -171,17 +171,11 @@ def write_delta(root: Path) -> tuple[list[Row], list[set[int]]]:
 TYPES = {"id": "long", "key": "long", "text": "string", "value": "double"}
 
 
-def test_delta(tmp_path: Path) -> None:
+@pytest.mark.parametrize("filesystem", [None, elsewhere(Path("/"))], ids=["together", "one by one"])
+def test_delta(tmp_path: Path, filesystem: Any) -> None:
     pytest.importorskip("deltalake")
     rows, _ = write_delta(tmp_path / "t")
-    check(parquet_bloom.delta(tmp_path / "t"), rows, list(TYPES))
-
-
-def test_files_that_are_read_one_by_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    pytest.importorskip("deltalake")
-    rows, _ = write_delta(tmp_path / "t")
-    read_local_files_one_by_one(monkeypatch)
-    check(parquet_bloom.delta(tmp_path / "t"), rows, list(TYPES))
+    check(parquet_bloom.delta(tmp_path / "t"), rows, list(TYPES), filesystem)
 
 
 def test_a_vector_that_cannot_be_read(tmp_path: Path) -> None:

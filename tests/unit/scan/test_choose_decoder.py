@@ -7,8 +7,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import parquet_bloom
-from parquet_bloom.file.pages.page_columns import find_page_columns
-from parquet_bloom.scan.decode.row_group_decoder import MANY_ROWS, OTHER_TYPE, choose_decoder
+from parquet_bloom.scan.decode.row_group_decoder import MANY_ROWS, OTHER_TYPE
 
 ROWS = 4000
 TABLE = pa.table(
@@ -25,16 +24,6 @@ TABLE = pa.table(
 def path(tmp_path: Path) -> Path:
     pq.write_table(TABLE, tmp_path / "a.parquet", row_group_size=1000)
     return tmp_path / "a.parquet"
-
-
-def test_the_choice(path: Path) -> None:
-    with parquet_bloom.open(path) as file:
-        columns = find_page_columns(file, TABLE.schema)
-    few = ROWS // 16
-    assert choose_decoder(columns, ["id", "tags"], few, ROWS, 16) == (["id", "tags"], [], "")
-    assert choose_decoder(columns, ["id", "nested"], few, ROWS, 16) == (["id"], ["nested"], OTHER_TYPE)
-    assert choose_decoder(columns, ["id", "nested"], few + 1, ROWS, 16) == ([], ["id", "nested"], MANY_ROWS)
-    assert choose_decoder(columns, [], 0, 0, 16) == ([], [], "")
 
 
 @pytest.mark.parametrize(

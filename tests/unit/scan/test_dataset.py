@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import concurrent.futures
 import pickle
+import random
 import subprocess
 import sys
 from collections.abc import Callable
@@ -25,12 +26,12 @@ from support.random_cases.dataset_engines import recording
 import parquet_bloom
 from parquet_bloom import zones
 from parquet_bloom.errors import NotParquetError, ParquetBloomError, UnreadableColumnError
-from parquet_bloom.file import metadata_cache
 from parquet_bloom.lake.lake_index import LakeIndex
 from parquet_bloom.scan.dataset import Dataset, Fragment
 from parquet_bloom.scan.model.file_schemas import arrow_schema
 from parquet_bloom.scan.plan.file_level import LocalFiles
 from parquet_bloom.scan.plan.statistics_level import cache_footers
+from parquet_bloom.scan.scan_source import ScanSource
 
 FILES, ROWS = 5, 40
 
@@ -180,9 +181,9 @@ def test_one_value_is_read_from_one_file(lake, ask):
     assert sum(map(bool, reports[0].selected.values())) == 1
 
 
+@pytest.mark.usefixtures("settled_tokens")
 @each_engine
-def test_an_index_opens_one_file_alone(lake, tmp_path, ask, monkeypatch):
-    monkeypatch.setattr("parquet_bloom.file.identity.SETTLED_NS", -1)
+def test_an_index_opens_one_file_alone(lake, tmp_path, ask):
     with LakeIndex.create(tmp_path / "index", "id") as made:
         made.append(lake)
     with LakeIndex.open(tmp_path / "index") as index:
@@ -482,25 +483,51 @@ def test_arguments_that_are_none_are_refused_in_one_line(lake):
             call()
 
 
-@each_engine
-def test_a_file_that_is_removed_while_it_is_read_is_named(lake, ask, monkeypatch):
-    dataset = parquet_bloom.dataset(lake)
-    source = type(dataset._source)
-    make_plan = source.plan
+@pytest.fixture
+def after_plan(monkeypatch: pytest.MonkeyPatch) -> list[Callable[[], object]]:
+    """What is done after each plan, before rows are read."""
+    actions: list[Callable[[], object]] = []
+    make_plan = ScanSource.plan
 
     def plan(self: Any, *arguments: Any, **options: Any) -> Any:
         report = make_plan(self, *arguments, **options)
-        (lake / "1.parquet").unlink()
+        for action in actions:
+            action()
         return report
 
-    monkeypatch.setattr(source, "plan", plan)
+    monkeypatch.setattr(ScanSource, "plan", plan)
+    return actions
+
+
+@each_engine
+def test_a_file_that_is_removed_while_it_is_read_is_named(lake, ask, after_plan):
+    dataset = parquet_bloom.dataset(lake)
+    after_plan.append((lake / "1.parquet").unlink)
     with pytest.raises(Exception, match=r"1\.parquet: "):
         ask(dataset, find_id(70))
 
 
-def test_schemas_are_shared_by_files_that_are_alike_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("zoned", [False, True])
+def test_a_file_that_is_replaced_as_polars_reads_is_read_whole(tmp_path, zoned, after_plan):
+    path, other = tmp_path / "a.parquet", tmp_path / "other"
+    table = pa.table({"id": random.Random(1).sample(range(10**9), 400)})
+    pq.write_table(table, path, row_group_size=100, write_statistics=False)
+    pq.write_table(table.take([*range(399, -1, -1)]), other, row_group_size=100, write_statistics=False)
+    given = tmp_path / "zones.arrow" if zoned else None
+    if zoned:
+        zones.build(path, "id", given, rows_per_zone=10)
+    else:
+        parquet_bloom.embed(path, ["id"])
+    value = table["id"][3].as_py()
+    after_plan.append(lambda: other.exists() and other.replace(path))
+    frame = parquet_bloom.scan_polars(path, zones=given)
+    assert frame.filter(pl.col("id") == value).collect()["id"].to_list() == [value]
+    assert not other.exists()
+
+
+@pytest.mark.usefixtures("settled_footers")
+def test_schemas_are_shared_by_files_that_are_alike_alone(tmp_path: Path) -> None:
     """A file's own metadata and types stay its own."""
-    monkeypatch.setattr(metadata_cache, "SETTLED_NS", -(10**12))
     columns = {"id": pa.array([1, 2]), "text": pa.array(["a", None])}
     tables = [pa.table(columns)] * 3 + [pa.table(columns).replace_schema_metadata({"a": str(i)}) for i in range(3)]
     tables += [pa.table({**columns, "id": pa.array([1, 2], pa.int32())}), pa.table({**columns, "c": pa.array([1, 2])})]

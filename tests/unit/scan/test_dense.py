@@ -7,6 +7,7 @@ import os
 import subprocess
 import sys
 import threading
+from collections.abc import Callable
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -170,7 +171,7 @@ print(sum(batch.num_rows for batch in scan.to_batches()), pa.default_memory_pool
     assert memory < 300_000_000
 
 
-def test_statistics_of_pages_still_save_reads(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_statistics_of_pages_still_save_reads(tmp_path: Path) -> None:
     rows = 300_000
     table = pa.table({"at": range(rows), "value": np.random.default_rng(0).random(rows)})
     options: dict[str, Any] = {"row_group_size": rows, "compression": "none", "use_dictionary": False}
@@ -180,34 +181,40 @@ def test_statistics_of_pages_still_save_reads(tmp_path: Path, monkeypatch: pytes
     assert scan.plan().data_bytes_read < 1_000_000
 
 
+@pytest.fixture
+def around_decoding(monkeypatch: pytest.MonkeyPatch) -> dict[str, Callable[[], object]]:
+    """What is done before and after columns of a file are decoded."""
+    actions: dict[str, Callable[[], object]] = {}
+    read_all = ParquetData.read_all
+
+    def read(self: ParquetData, *arguments: Any) -> Any:
+        actions.get("before", bool)()
+        try:
+            return read_all(self, *arguments)
+        finally:
+            actions.get("after", bool)()
+
+    monkeypatch.setattr(ParquetData, "read_all", read)
+    return actions
+
+
 @pytest.mark.parametrize("moment", ["before", "after"])
-def test_a_file_that_is_replaced_meanwhile(tmp_path: Path, moment: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_file_that_is_replaced_meanwhile(tmp_path: Path, moment: str, around_decoding: dict[str, Any]) -> None:
     """The rows of a file that is replaced before or after the scan are those of one version."""
     lake, others = tmp_path / "lake", tmp_path / "others"
     for number in range(4):
         write(lake / f"{number}.parquet", make_rows(number))
         write(others / f"{number}.parquet", make_rows(number + 10))
     lock = threading.Lock()
-    done: list[None] = []
 
     def replace() -> None:
         with lock:
-            if not done:
-                done.append(None)
+            if (others / "2.parquet").exists():
                 (others / "2.parquet").replace(lake / "2.parquet")
 
-    read_all = ParquetData.read_all
-
-    def read_and_replace(self: ParquetData, *arguments: Any) -> Any:
-        if moment == "before":
-            replace()
-        columns = read_all(self, *arguments)
-        replace()
-        return columns
-
-    monkeypatch.setattr(ParquetData, "read_all", read_and_replace)
+    around_decoding[moment] = replace
     rows = parquet_bloom.dataset(lake).scan("value < 0.5").to_arrow()
-    assert done
+    assert not (others / "2.parquet").exists()
     versions = []
     for number in (2, 12):
         files = [make_rows(0), make_rows(1), make_rows(number), make_rows(3)]
@@ -215,27 +222,13 @@ def test_a_file_that_is_replaced_meanwhile(tmp_path: Path, moment: str, monkeypa
     assert repr(rows.to_pylist()) in versions
 
 
-def test_a_file_that_is_another_one_only_while_it_is_decoded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_file_that_is_another_one_only_while_it_is_decoded(tmp_path: Path, around_decoding: dict[str, Any]) -> None:
     """A file's folder is a link to another one, and then itself again, which changes no time of the file."""
     lake, other = tmp_path / "lake", tmp_path / "other"
     write(lake / "sub" / "0.parquet", make_rows(0))
     write(other / "0.parquet", make_rows(10))
     path, kept = lake / "sub", tmp_path / "kept"
-    decoded: list[None] = []
-
-    read_all = ParquetData.read_all
-
-    def swap_and_read(self: ParquetData, *arguments: Any) -> Any:
-        path.rename(kept)
-        path.symlink_to(other)
-        try:
-            return read_all(self, *arguments)
-        finally:
-            path.unlink()
-            kept.rename(path)
-            decoded.append(None)
-
-    monkeypatch.setattr(ParquetData, "read_all", swap_and_read)
+    around_decoding["before"] = lambda: (path.rename(kept), path.symlink_to(other))
+    around_decoding["after"] = lambda: (path.unlink(), kept.rename(path))
     rows = parquet_bloom.dataset(lake).scan("value < 0.5").to_arrow()
-    assert decoded
     assert repr(rows.to_pylist()) == repr([row for row in make_rows(0).to_pylist() if row["value"] < 0.5])

@@ -12,9 +12,10 @@ from urllib.parse import unquote
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from support.scans import elsewhere
 
 import parquet_bloom
-from parquet_bloom.errors import ParquetBloomError, UnknownColumnError
+from parquet_bloom.errors import ParquetBloomError
 from parquet_bloom.predicate import parse
 from parquet_bloom.scan.model.folder_partitions import Partitions, parse_folder
 from parquet_bloom.scan.model.scan_plan import (
@@ -26,11 +27,9 @@ from parquet_bloom.scan.model.scan_plan import (
     ScanPlan,
     SourceListing,
 )
-from parquet_bloom.scan.plan import file_level as planned_files
-from parquet_bloom.scan.plan.file_level import LocalFiles
 from parquet_bloom.scan.plan.plan_scan import Evidence, plan_scan
 from parquet_bloom.scan.scan import find_row_ranges
-from parquet_bloom.scan.scan_options import ScanOptions
+from parquet_bloom.scan.scan_options import Limits, ScanOptions
 from parquet_bloom.storage import Entry, list_entries
 
 FILES = 10
@@ -72,10 +71,12 @@ def lake(tmp_path: Path) -> list[Entry]:
     return list_entries(str(tmp_path))
 
 
-def plan(entries: list[Entry], where: str | None, options: ScanOptions = OPTIONS, **evidence: Evaluator) -> ScanPlan:
+def plan(
+    entries: list[Entry], where: str | None, options: ScanOptions = OPTIONS, files: Any = None, **evidence: Evaluator
+) -> ScanPlan:
     partitions = Partitions([entry.path for entry in entries], str(Path(entries[0].path).parents[1]))
     node = None if where is None else parse(where)
-    return plan_scan(SourceListing(entries, None, partitions), node, options, ScanPlan, None, Evidence(**evidence))
+    return plan_scan(SourceListing(entries, files, partitions), node, options, ScanPlan, None, Evidence(**evidence))
 
 
 def number(path: str) -> int:
@@ -90,52 +91,21 @@ def number_of(file: FileScan) -> int:
     return number(file.entry.path)
 
 
-def test_files_that_are_ruled_out_are_not_opened(lake: list[Entry], monkeypatch: pytest.MonkeyPatch) -> None:
-    opened: list[int] = []
-
-    def evaluate_together(group: LocalFiles, *options: Any) -> dict[int, Any]:
-        opened.extend(map(number, group.paths))
-        return {}
-
+def test_files_that_are_ruled_out_are_not_opened(lake: list[Entry]) -> None:
     def rule_out(file: FileScan) -> None:
         if number_of(file) % 2:
             file.rule_out("it is odd", INDEX)
 
-    monkeypatch.setattr(planned_files, "evaluate_together", evaluate_together)
+    for entry in lake[1::2]:
+        Path(entry.path).unlink()  # an error, if it were opened
     result = plan(lake, "id = 5", index=Stub(rule_out))
     assert names(result.files) == [*range(FILES)]
-    assert opened == [0, 2, 4, 6, 8]
     assert [file.unopened for file in result.files] == ["", "it is odd"] * 5
     assert result.unopened_by == {INDEX: 5}
 
 
-def test_a_batch_is_of_files_that_are_still_to_be_planned(lake: list[Entry], monkeypatch: pytest.MonkeyPatch) -> None:
-    batches: list[int] = []
-
-    def evaluate_together(group: LocalFiles, *options: Any) -> dict[int, Any]:
-        batches.append(len(group.paths))
-        return {}
-
-    monkeypatch.setattr(planned_files, "evaluate_together", evaluate_together)
-    monkeypatch.setattr(planned_files, "_LOCAL_FILES_PER_BATCH", 2)
-    odd = Stub(lambda file: file.rule_out("it is odd", INDEX) if number_of(file) % 2 else None)
-    assert names(plan(lake, "id = 5", index=odd).files) == [*range(FILES)]
-    assert batches == [2, 2, 1]
-
-
-def test_partition_values_come_first(lake: list[Entry]) -> None:
-    seen: list[bool] = []
-    index = Stub(lambda file: seen.append(file.undecided))
-    result = plan(lake, "half = 1 AND id = 5", index=index)
-    assert seen == [False] * 5 + [True] * 5
-    assert result.unopened_by == {"partition": 5}
-    assert result.files[0].unopened == "its folder says half is 0"
-
-
-@pytest.mark.parametrize("one_by_one", [False, True])
-def test_what_is_learned_before_narrows_the_plan(
-    lake: list[Entry], one_by_one: bool, monkeypatch: pytest.MonkeyPatch
-) -> None:
+@pytest.mark.parametrize("filesystem", [None, elsewhere(Path("/"))], ids=["together", "one by one"])
+def test_what_is_learned_before_narrows_the_plan(lake: list[Entry], filesystem: Any) -> None:
     def skip_first(file_plan: FilePlan) -> FilePlan:
         skipped = RowGroupPlan(0, False, frozenset({INDEX}), "the first one", num_rows=5)
         return replace(file_plan, row_groups=(skipped, *file_plan.row_groups[1:]))
@@ -143,16 +113,13 @@ def test_what_is_learned_before_narrows_the_plan(
     def narrow(file: FileScan) -> None:
         file.narrow = skip_first
 
-    if one_by_one:
-        monkeypatch.setattr(planned_files, "evaluate_together", lambda *_: {})
-    result = plan(lake, "id >= 0", ScanOptions(threads=3), index=Stub(narrow))
+    result = plan(lake, "id >= 0", ScanOptions(threads=3), filesystem, index=Stub(narrow))
     assert list(map(number, result.selected)) == [*range(FILES)]
     assert set(map(tuple, result.selected.values())) == {(1,)}
     assert result.skipped_by == {INDEX: FILES}
 
 
-def test_files_are_taken_as_their_plans_are_needed(lake: list[Entry], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(planned_files, "_LOCAL_FILES_PER_BATCH", 3)
+def test_files_are_taken_as_their_plans_are_needed(lake: list[Entry]) -> None:
     first, last = Stub(), Stub()
 
     def stop(done: int, total: int) -> None:
@@ -160,7 +127,7 @@ def test_files_are_taken_as_their_plans_are_needed(lake: list[Entry], monkeypatc
             raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt) as interrupt:
-        plan(lake, "id = 5", ScanOptions(progress=stop), index=first, zones=last)
+        plan(lake, "id = 5", ScanOptions(progress=stop, limits=Limits(files_per_batch=3)), index=first, zones=last)
     # While the exception refers to the frames, only closing ends the evaluators.
     assert first.is_closed
     assert last.is_closed
@@ -183,19 +150,6 @@ def test_other_evidence_takes_the_place_of_footers(lake: list[Entry]) -> None:
     assert 3 not in names(result.files)
     with pytest.raises(ParquetBloomError, match="out of reach"):
         plan(lake, "id = 5", footers=Stub(decide))
-
-
-def test_without_a_predicate_zones_are_not_asked(lake: list[Entry]) -> None:
-    zones = Stub()
-    assert plan(lake, None, zones=zones).selected_row_groups == 2 * FILES
-    assert zones.taken == []
-
-
-def test_a_column_of_no_file_is_told_apart(lake: list[Entry]) -> None:
-    with pytest.raises(UnknownColumnError, match="no such column in any of 10 files"):
-        plan(lake, "nothing = 5")
-    # Of files that are not opened nothing is known.
-    assert plan(lake, "nothing = 5", index=Stub(lambda file: file.rule_out("out", INDEX))).unopened_files == FILES
 
 
 def test_pages_of_a_file_that_has_changed_are_all_read(lake: list[Entry]) -> None:
@@ -225,14 +179,6 @@ def test_pages_of_a_file_that_has_changed_are_all_read(lake: list[Entry]) -> Non
 )
 def test_folders_of_partitions(folder: str, pair: tuple[str, str | None] | None) -> None:
     assert parse_folder(folder, unquote) == pair
-
-
-def test_folders_mean_the_same_in_a_scan(tmp_path: Path) -> None:
-    for folder in ("k=a%20b", "k=__HIVE_DEFAULT_PARTITION__"):
-        (tmp_path / folder).mkdir()
-        pq.write_table(pa.table({"id": [1]}), tmp_path / folder / "f.parquet")
-    assert parquet_bloom.prune(tmp_path, "k = 'a b'").selected_files == 1
-    assert parquet_bloom.prune(tmp_path, "k IS NULL").selected_files == 1
 
 
 def test_plans_of_many_row_groups_are_made_when_they_are_looked_at(tmp_path: Path) -> None:

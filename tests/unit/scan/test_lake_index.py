@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import errno
-import json
 import os
 import random
 import shutil
@@ -29,10 +28,7 @@ FILES, ROWS = 6, 60
 EVERYWHERE = 7
 
 
-@pytest.fixture(autouse=True)
-def no_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Files that were written just now are known by their times at once; `tick` waits before one is changed."""
-    monkeypatch.setattr("parquet_bloom.file.identity.SETTLED_NS", -1)
+pytestmark = pytest.mark.usefixtures("settled_tokens")
 
 
 def tick() -> None:
@@ -341,20 +337,6 @@ def test_a_column_is_known_if_the_index_has_it(tmp_path: Path, lake: dict[str, l
         parquet_bloom.prune(tmp_path / "lake", "nope = 5 OR id = 5", index=index)
 
 
-def test_polars(tmp_path: Path, lake: dict[str, list[int]]) -> None:
-    pl = pytest.importorskip("polars")
-    index, (first, *_) = make(tmp_path), lake
-    for paths in (tmp_path / "lake", None):
-        scan = parquet_bloom.scan_polars(paths, index=index)
-        assert scan.filter(pl.col("id") == lake[first][3]).collect().rows() == [(lake[first][3], f"n{lake[first][3]}")]
-        assert scan.filter(pl.col("id") == 5).collect().is_empty()
-        assert scan.filter(pl.col("id") > 5).collect().height == FILES * ROWS
-    tick()
-    new = parquet_bloom.scan_polars(tmp_path / "lake", index=index)
-    write(Path(first), [5])
-    assert new.filter(pl.col("id") == 5).collect().height == 1
-
-
 # -------------------------------------------------------------------------------------------------- invalid queries
 
 
@@ -506,44 +488,12 @@ def test_the_picture_tells_the_index_from_folders() -> None:
     )
 
 
-# ------------------------------------------------------------------------------------------------ command line
-
-
-def run(*arguments: Any) -> Any:
+def test_rows_are_not_written_into_a_file_of_the_index(tmp_path: Path, lake: dict[str, list[int]]) -> None:
     from click.testing import CliRunner
 
     from parquet_bloom.cli import tool
 
-    return CliRunner().invoke(tool, [str(argument) for argument in arguments])
-
-
-def test_commands_take_an_index_in_place_of_paths(tmp_path: Path, lake: dict[str, list[int]]) -> None:
     index, (first, *_) = make(tmp_path), lake
-    where = f"id = {lake[first][3]}"
-    document = json.loads(run("prune", "--index", index, "--where", where, "--json").stdout)
-    assert document["totals"]["unopened_by"] == {"index": 5}
-    assert document["totals"]["index_doubts"] == []
-    assert [row["file"] for row in document["row_groups"] if row["by"] == ["index"]] == sorted(lake)[1:]
-    process = run("find", "--index", index, "--where", where, "--columns", "id", "--format", "csv")
-    assert (process.exit_code, process.stdout) == (0, f"id\n{lake[first][3]}\n")
-    assert "5 files ruled out by the index" in process.stderr
-    assert run("find", "--index", index, "--where", "id = 5").exit_code == 1
-    page = run("prune", "--index", index, "--where", where, "--html", tmp_path / "page.html")
-    assert page.exit_code == 0
-    assert "file ruled out by the index" in (tmp_path / "page.html").read_text()
-    for target in (first, tmp_path / "lake" / "new.parquet"):
-        refused = run("find", "--index", index, "--where", where, "-o", target)
+    for target in (first, str(tmp_path / "lake" / "new.parquet")):
+        refused = CliRunner().invoke(tool, ["find", "--index", index, "--where", "id = 5", "-o", target])
         assert refused.exit_code == 2
-    for command in ("find", "prune"):
-        none = run(command, "--where", where)
-        assert (none.exit_code, none.stdout) == (2, "")
-        assert none.stderr.startswith("error: missing argument 'PATH...'")
-        nowhere = run(command, "--index", tmp_path / "nowhere", "--where", where)
-        assert (nowhere.exit_code, nowhere.stdout) == (2, "")
-        assert f"error: {tmp_path}/nowhere: " in nowhere.stderr
-        assert run(command, tmp_path / "lake", "--index", tmp_path / "nowhere", "--where", where).exit_code == 2
-
-
-def test_no_index_rules_out_and_doubts_nothing(tmp_path: Path, lake: dict[str, list[int]]) -> None:
-    plain = parquet_bloom.prune(tmp_path / "lake", "id = 5")
-    assert (plain.unopened_by, plain.index_doubts) == ({}, [])

@@ -1,34 +1,26 @@
 """Test local files evaluated in batches: few blocks are read, and the plans are those of files opened one by one."""
 
-import errno
 import os
 import random
-import shutil
 import time
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import polars as pl
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
 from support.malformed.malformed import Patient
 from support.oracle import oracle
+from support.scans import elsewhere
 
 import parquet_bloom
 from parquet_bloom import MetadataCache
 from parquet_bloom.core.bloom.sbbf import check_hashes
-from parquet_bloom.errors import StorageError
-from parquet_bloom.file import metadata_cache
 from parquet_bloom.metadata.filter_header import write_header
-from parquet_bloom.scan.plan import file_level as plan_files
-from parquet_bloom.scan.plan import file_level as planned_files
-from parquet_bloom.scan.plan import statistics_level
-from parquet_bloom.scan.scan_source import ScanSource
-from parquet_bloom.storage import FileIdentity, LocalFileBatch, open_source
-from parquet_bloom.storage.local import batch_probe, local_batch
+from parquet_bloom.storage import FileIdentity, LocalFileBatch
+from parquet_bloom.storage.local import batch_probe
 
 # ----------------------------------------------------------------------------------------------------------- probes
 
@@ -75,7 +67,7 @@ def files(tmp_path: Path) -> list[Path]:
 
 
 def make_filters(rng: np.random.Generator, files: list[Path]) -> tuple[Filters, list[np.ndarray]]:
-    sets = [rng.integers(0, 2**64, count, np.uint64) for count in (1, 2, 7, 65, 1000)]
+    sets = [rng.integers(0, 2**64, count, np.uint64) for count in (1, 2, 7, 65, 20_000)]  # so many that threads pay
     filters: Filters = []
     for number in range(len(files)):
         for _ in range(int(rng.integers(0, 5))):
@@ -87,10 +79,7 @@ def make_filters(rng: np.random.Generator, files: list[Path]) -> tuple[Filters, 
 
 @pytest.mark.parametrize("threads", [1, 4])
 @pytest.mark.parametrize("in_memory", [False, True])
-def test_filters_are_probed_in_their_files(
-    files: list[Path], threads: int, in_memory: bool, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(local_batch, "_WORTH_A_THREAD_NS", 1)
+def test_filters_are_probed_in_their_files(files: list[Path], threads: int, in_memory: bool) -> None:
     filters, sets = make_filters(np.random.default_rng(6), files)
     retained = {i: [(3, path.read_bytes()[3:9001])] for i, path in enumerate(files) if i % 3} if in_memory else None
     identities = [identity(path) for path in files]
@@ -225,12 +214,6 @@ def test_shapes_are_checked(changed: dict[str, Any]) -> None:
 # -------------------------------------------------------------------------------------------------------- judgement
 
 
-@pytest.fixture
-def settled(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Files of just now are cached."""
-    monkeypatch.setattr(metadata_cache, "SETTLED_NS", -(10**12))
-
-
 KEYS = np.random.default_rng(11).integers(0, 2**40, 12_000)
 
 
@@ -282,76 +265,40 @@ def predicates() -> list[Any]:
 
 
 @pytest.mark.ci
-@pytest.mark.usefixtures("settled")
+@pytest.mark.usefixtures("settled_footers")
 @pytest.mark.parametrize("threads", [1, 3])
-def test_known_files_are_judged_like_new_ones(lake: Path, threads: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(local_batch, "_WORTH_A_THREAD_NS", 1)
-    cache = MetadataCache()
+def test_known_files_are_judged_like_new_ones(lake: Path, threads: int) -> None:
+    cache, single = MetadataCache(), elsewhere(Path("/"))
     for where in predicates():
-        monkeypatch.setattr(planned_files, "evaluate_together", lambda *_: {})  # plan each file by itself
-        alone = parquet_bloom.prune(lake, where, cache=None)
-        monkeypatch.setattr(planned_files, "evaluate_together", statistics_level.evaluate_together)
+        alone = parquet_bloom.prune(str(lake), where, filesystem=single, cache=None)  # each file by itself
         for retained in (None, cache, cache):
             again = parquet_bloom.prune(lake, where, cache=retained, threads=threads)
-            assert again.files == alone.files, where
+            assert [file.path for file in again.files] == [f"/{file.path}" for file in alone.files]
+            assert [file.row_groups for file in again.files] == [file.row_groups for file in alone.files], where
 
 
-@pytest.mark.usefixtures("settled")
-def test_known_files_are_not_opened_one_by_one(lake: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    opened = []
-
-    def noted(path: str, filesystem: Any, entry: Any) -> Any:
-        opened.append(os.path.basename(path))
-        return open_source(path, filesystem, entry)
-
-    monkeypatch.setattr(planned_files, "open_source", noted)
+@pytest.mark.usefixtures("settled_footers")
+def test_known_files_take_few_requests(lake: Path) -> None:
     cache = MetadataCache()
     for _ in range(2):
         report = parquet_bloom.prune(lake, f"key = {KEYS[0] + 1}", cache=cache)
-        # A header that is none, and a filter that was never filled, take a longer look.
-        assert set(opened) <= {"part-7.parquet", "part-8.parquet"}
-        assert "part-8.parquet" in opened
-        opened.clear()
     assert 13 < report.requests < 60
     assert len(cache) == 13
 
 
-@pytest.mark.usefixtures("settled")
-def test_footers_longer_than_what_is_read_first(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The first files are read again; then the length of footers is estimated."""
+@pytest.mark.usefixtures("settled_footers")
+def test_footers_longer_than_what_is_read_first(tmp_path: Path) -> None:
+    """The first 32 files are read again; then the length of footers is estimated."""
     wide = {f"column_with_a_long_name_{number:04}": [1, 2] for number in range(300)}
-    for number in range(6):
+    for number in range(40):
         pq.write_table(pa.table({"key": [2 * number, 2 * number + 1], **wide}), tmp_path / f"{number}.parquet")
-    first_end = plan_files._FIRST_TAIL_BYTES
-    opened: list[Any] = []
-    monkeypatch.setattr(planned_files, "open_source", lambda *arguments: opened.append(arguments))
-    for first_files in (2, 32):
-        monkeypatch.setattr(plan_files, "_FIRST_FILES", first_files)
-        report = parquet_bloom.prune(tmp_path, "key = 7", cache=None)
-        assert report.selected == {str(tmp_path / "3.parquet"): [0]}
-        assert report.requests == 6 + first_files if first_files < 6 else 12
-        assert report.bytes_read > 6 * first_end
-        assert not opened
+    report = parquet_bloom.prune(tmp_path, "key = 7", cache=None)
+    assert report.selected == {str(tmp_path / "3.parquet"): [0]}
+    assert report.requests == 40 + 32
+    assert report.bytes_read > 40 * 16_384
 
 
-@pytest.mark.usefixtures("settled")
-def test_a_change_of_a_cached_file_is_noticed(tmp_path: Path) -> None:
-    path, other = tmp_path / "a.parquet", tmp_path / "b.parquet"
-    for target, keys in ((path, KEYS[:1000]), (other, KEYS[1000:2000])):
-        pq.write_table(pa.table({"key": keys}), target)
-        parquet_bloom.embed(target, ["key"])
-    cache, where = MetadataCache(), f"key = {KEYS[1500]}"
-    for _ in range(2):
-        assert parquet_bloom.prune(path, where, cache=cache).selected == {}
-    other.replace(path)
-    assert parquet_bloom.prune(path, where, cache=cache).selected == {str(path): [0]}
-    path.unlink()
-    with pytest.raises(StorageError) as caught:
-        parquet_bloom.prune([path], where, cache=cache)
-    assert caught.value.errno == errno.ENOENT
-
-
-@pytest.mark.usefixtures("settled")
+@pytest.mark.usefixtures("settled_footers")
 def test_a_header_of_another_file_is_not_remembered(tmp_path: Path) -> None:
     """A link leads to a file with a broken header, to one with a good header there, and back."""
     broken, good, link = tmp_path / "broken", tmp_path / "good", tmp_path / "link"
@@ -374,7 +321,7 @@ def test_a_header_of_another_file_is_not_remembered(tmp_path: Path) -> None:
         assert bool(again.doubts) == (target == broken)
 
 
-@pytest.mark.usefixtures("settled")
+@pytest.mark.usefixtures("settled_footers")
 def test_a_relative_path_means_another_file_elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     cache = MetadataCache()
     for number in range(2):
@@ -388,49 +335,13 @@ def test_a_relative_path_means_another_file_elsewhere(tmp_path: Path, monkeypatc
         assert report.selected == ({"a.parquet": [0]} if number else {})
 
 
-@pytest.mark.usefixtures("settled")
-def test_the_cache_forgets_the_paths_of_what_it_forgets(lake: Path) -> None:
-    cache = MetadataCache(max_bytes=60_000)
-    for _ in range(2):
-        parquet_bloom.prune(lake, "key = 5", cache=cache)
-    paths = [str(path) for path in sorted(lake.iterdir())]
-    assert sum(match is not None for match in cache.find_by_paths(paths)) == len(cache) < 13
-    cache.clear()
-    assert cache.find_by_paths(paths) == [None] * 13
-
-
 @pytest.mark.parametrize("cached", [True, False])
-def test_a_file_replaced_after_it_was_judged_is_read_whole(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, cached: bool
+def test_a_file_that_is_replaced_after_it_was_judged_is_read_whole(
+    tmp_path: Path, cached: bool, request: pytest.FixtureRequest
 ) -> None:
     """Its row groups are others: those chosen may not be the ones that hold the match."""
     if cached:
-        monkeypatch.setattr(metadata_cache, "SETTLED_NS", -(10**12))
-    path, other = tmp_path / "a.parquet", tmp_path / "b.parquet"
-    key = int(KEYS[10])
-    for target, keys in ((path, KEYS[:1000]), (other, KEYS[:1000][::-1])):
-        pq.write_table(pa.table({"key": keys}), target, row_group_size=100)
-        parquet_bloom.embed(target, ["key"])
-    original = ScanSource.plan
-
-    def then_replaced(*arguments: Any, **options: Any) -> Any:
-        report = original(*arguments, **options)
-        assert report.selected_row_groups < 5
-        shutil.copy(other, tmp_path / "new")
-        os.replace(tmp_path / "new", path)
-        return report
-
-    monkeypatch.setattr(ScanSource, "plan", then_replaced)
-    assert parquet_bloom.read_table(path, f"key = {key}").num_rows == 1
-    pq.write_table(pa.table({"key": KEYS[:1000]}), path, row_group_size=100)
-    parquet_bloom.embed(path, ["key"])
-    assert parquet_bloom.dataset(path).scan(f"key = {key}").to_reader().read_all().num_rows == 1
-    pq.write_table(pa.table({"key": KEYS[:1000]}), path, row_group_size=100)
-    parquet_bloom.embed(path, ["key"])
-    assert parquet_bloom.scan_polars(path).filter(pl.col("key") == key).collect().height == 1
-
-
-def test_a_dataset_holds_a_file_whole_that_was_replaced_after_it_was_judged(tmp_path: Path) -> None:
+        request.getfixturevalue("settled_footers")
     path, other = tmp_path / "a.parquet", tmp_path / "b.parquet"
     key = int(KEYS[10])
     for target, keys in ((path, KEYS[:1000]), (other, KEYS[:1000][::-1])):
@@ -443,11 +354,12 @@ def test_a_dataset_holds_a_file_whole_that_was_replaced_after_it_was_judged(tmp_
     assert len(fragment.row_groups) == 1
     other.replace(path)
     assert scan.to_arrow()["key"].to_pylist() == [key]
+    assert scan.to_reader().read_all()["key"].to_pylist() == [key]
     assert fragment.to_table()["key"].to_pylist() == [key]
     assert dataset.filter(pc.field("key") == key).to_table().num_rows == 1
 
 
-@pytest.mark.usefixtures("settled")
+@pytest.mark.usefixtures("settled_footers")
 @pytest.mark.parametrize("offset", [1 << 40, (1 << 63) - 1, -1, 0])
 def test_a_known_footer_that_points_beyond_its_file(tmp_path: Path, offset: int) -> None:
     """Its headers have not been read when it is scanned again."""
@@ -468,7 +380,7 @@ def test_a_known_footer_that_points_beyond_its_file(tmp_path: Path, offset: int)
         assert report.files == parquet_bloom.prune(path, where, cache=None).files
 
 
-@pytest.mark.usefixtures("settled")
+@pytest.mark.usefixtures("settled_footers")
 def test_a_filter_that_is_probed_twice_stays_where_it_is(tmp_path: Path) -> None:
     for number in range(3):
         ids = np.arange(2000) * 1_000_003 + number

@@ -455,15 +455,6 @@ def test_row_groups_by_pyorc_are_those_of_pyarrow(wide, positions):
         result.validate(full=True)
 
 
-def test_seeking_is_used_where_it_pays(wide, monkeypatch):
-    def never(*_: object) -> Any:
-        raise AssertionError("a whole stripe was read")
-
-    monkeypatch.setattr(orc_rows.OrcData, "read_stripe", never)
-    result = parquet_bloom.read_table(wide, "row = 777")
-    assert result["row"].to_pylist() == [777]
-
-
 def test_what_pyorc_cannot_read_pyarrow_does(tmp_path):
     count = 20 * STRIDE
     texts = pa.array([b"\xff" if i == 5 else b"a" for i in range(count)], pa.binary()).view(pa.string())

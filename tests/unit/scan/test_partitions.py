@@ -17,8 +17,6 @@ from support.servers.counted import CountedFileSystem
 
 import parquet_bloom
 from parquet_bloom import errors
-from parquet_bloom.file import bloom_file, metadata_cache
-from parquet_bloom.metadata.footer import Footer
 from parquet_bloom.scan.model.folder_partitions import Partitions
 
 DAYS = ["2026-01-01", "2026-01-02", "2026-01-03"]
@@ -321,31 +319,22 @@ def test_polars_opens_no_file_of_another_partition(tree: Path) -> None:
     assert 0 < len(pages) < 5
 
 
-def test_polars_reads_a_footer_once(tree: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(metadata_cache, "SETTLED_NS", -(10**12))
-    reads: list[Any] = []
-    read_footer, parse_many = bloom_file.read_footer, Footer.parse_many
-
-    def noted(source: Any) -> Any:
-        reads.append(source.name)
-        return read_footer(source)
-
-    def many_noted(footers: list[bytes], starts: Any) -> Any:
-        reads.extend(footers)
-        return parse_many(footers, starts)
-
-    monkeypatch.setattr(bloom_file, "read_footer", noted)
-    monkeypatch.setattr(Footer, "parse_many", many_noted)
-    cache = parquet_bloom.MetadataCache()
+@pytest.mark.usefixtures("settled_footers")
+def test_polars_reads_a_footer_once(tree: Path) -> None:
+    cache, rows = parquet_bloom.MetadataCache(), []
     for _ in range(2):
         lazy = parquet_bloom.scan_polars(tree, cache=cache, timezone="Europe/Berlin")
-        assert lazy.filter(pl.col("id") == 65).collect().height == 1
-        assert len(reads) == 9
-    with parquet_bloom.DiskMetadataCache(tmp_path) as stored:
-        parquet_bloom.scan_polars(tree, cache=stored)
-    with parquet_bloom.DiskMetadataCache(tmp_path) as stored:
-        parquet_bloom.scan_polars(tree, cache=stored)
-    assert len(reads) == 18
+        rows.append(lazy.filter(pl.col("id") == 65).collect().height)
+        before = bytes_of_process()
+        parquet_bloom.scan_polars(tree, cache=cache, timezone="Europe/Berlin")
+        assert bytes_of_process() - before < 4096  # nine footers are more
+    assert rows == [1, 1]
+    assert len(cache) == 9
+
+
+def bytes_of_process() -> int:
+    """Return how many bytes the process has read."""
+    return int(Path("/proc/self/io").read_text().split()[1])
 
 
 def test_a_folder_that_only_some_files_have_is_not_a_null_column(tmp_path: Path) -> None:

@@ -19,7 +19,6 @@ from support.report_pages import all_texts, drawn_paths, drawn_states, drawn_tex
 import parquet_bloom
 from parquet_bloom import errors
 from parquet_bloom.page.report_page import render_page
-from parquet_bloom.scan import plan_document
 from parquet_bloom.scan.model.scan_plan import FilePlan, RowGroupPlan
 from parquet_bloom.scan.plan_document import PlanDetails, RowGroupDetails, make_report, read_details, row_group_state
 from parquet_bloom.scan.plan_report import PruneReport
@@ -183,9 +182,8 @@ def test_many_row_groups_share_their_descriptions() -> None:
     assert read_report(page)["tables"][0]["rows"][0][0] == "s3://lake/day=5/needle.parquet"
 
 
-def test_of_too_many_row_groups_those_read_are_drawn(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(plan_document, "MAX_CELLS", 30)
-    page = render_page(make_report(make_plan(100, 9), PlanDetails()))
+def test_of_too_many_row_groups_those_read_are_drawn() -> None:
+    page = render_page(make_report(make_plan(100, 9), PlanDetails(), most_cells=30))
     drawn = read_report(page)["map"]
     assert drawn_states(page) == ["filter"] * 26 + ["read"]
     assert drawn_paths(page) == ["day=0/part-00000.parquet", "day=1/part-00001.parquet", "day=5/needle.parquet"]

@@ -19,7 +19,6 @@ from support.writers import surgery
 
 import parquet_bloom
 from parquet_bloom import MetadataCache, errors
-from parquet_bloom.file import metadata_cache
 from parquet_bloom.file import probe_file as probe_module
 from parquet_bloom.file.bloom_file import BloomFile
 from parquet_bloom.file.column_statistics import file_statistics
@@ -27,7 +26,6 @@ from parquet_bloom.file.probe_file import probe_hashes
 from parquet_bloom.metadata.filter_header import MAX_HEADER_BYTES
 from parquet_bloom.predicate import parse
 from parquet_bloom.predicate.pruning import FilterProbe, ProbeResult, PruningPredicate, Verdict
-from parquet_bloom.scan.plan import file_level as planned_files
 from parquet_bloom.scan.plan.filter_level import find_filters, make_filter_prober
 from parquet_bloom.scan.plan.statistics_level import evaluate_row_groups
 from parquet_bloom.types import PruneReport
@@ -149,11 +147,6 @@ def test_an_fsspec_file_is_looked_up_no_more_often_than_needed(small: Path) -> N
     assert filesystem.num_listings == 2
 
 
-def nothing_at_once(*_: Any) -> dict[int, Any]:
-    """Each file is looked at by itself."""
-    return {}
-
-
 # ------------------------------------------------------------------------------------------------------------
 # The same answers
 # ------------------------------------------------------------------------------------------------------------
@@ -239,13 +232,7 @@ def test_long_lists_are_cut_down_by_statistics_and_keep_their_memory(tmp_path: P
 # ------------------------------------------------------------------------------------------------------------
 
 
-@pytest.fixture
-def settled(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Files of just now are cached."""
-    monkeypatch.setattr(metadata_cache, "SETTLED_NS", -(10**12))
-
-
-@pytest.mark.usefixtures("settled")
+@pytest.mark.usefixtures("settled_footers")
 def test_a_second_query_reads_no_footer(big: Path) -> None:
     cache = MetadataCache()
     first = parquet_bloom.prune(big, f"key = {ABSENT}", cache=cache)
@@ -260,7 +247,7 @@ def test_a_second_query_reads_no_footer(big: Path) -> None:
     assert counts(parquet_bloom.prune(big, f"key = {ABSENT}", cache=None)) == counts(first)
 
 
-@pytest.mark.usefixtures("settled")
+@pytest.mark.usefixtures("settled_footers")
 @pytest.mark.parametrize("how", ["replaced", "written to"])
 def test_a_file_of_the_same_size_and_time_is_another_one(tmp_path: Path, how: str) -> None:
     def write(path: Path, shift: int) -> None:
@@ -294,35 +281,25 @@ def test_a_file_of_just_now_is_not_cached(tmp_path: Path) -> None:
     assert len(cache) == 0
 
 
-@pytest.mark.usefixtures("settled")
-def test_objects_are_cached_by_etag_only(small: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    cache = MetadataCache()
-    filesystem = remote(small)
-    parquet_bloom.prune("small.parquet", f"key = {ABSENT}", filesystem=filesystem, cache=cache)
-    assert len(cache) == 0
-    tags = iter([b"one", b"one", b"two"])
-    opened = planned_files.open_source
-
-    def tagged(path: str, filesystem: Any, cached: Any) -> Any:
-        source: Any = opened(path, filesystem, cached)
-        source.identity = source.identity._replace(etag=next(tags))
-        return source
-
-    monkeypatch.setattr(planned_files, "open_source", tagged)
-    monkeypatch.setattr(planned_files, "evaluate_together", nothing_at_once)
-    requests = []
-    for _ in range(3):
-        filesystem.ranges_read.clear()
-        report = parquet_bloom.prune("small.parquet", f"key = {ABSENT}", filesystem=filesystem, cache=cache)
-        requests.append([end - start for start, end in filesystem.ranges_read])
+def test_objects_are_cached_by_etag_only(small: Path, s3: Any) -> None:
+    cache, where = MetadataCache(), f"key = {ABSENT}"
+    parquet_bloom.prune("small.parquet", where, filesystem=remote(small), cache=cache)
+    assert len(cache) == 0  # this file system has none
+    content, received = small.read_bytes(), []
+    for version in (content, None, content[:4] + bytes([content[4] ^ 1]) + content[5:]):
+        if version is not None:
+            s3.put("small.parquet", version)
+        s3.clear_log()
+        report = parquet_bloom.prune(s3.url("small.parquet"), where, storage_options=s3.storage_options, cache=cache)
+        received.append(sum(request.received for request in s3.log if request.status in (200, 206)))
         assert report.skipped_by == {"filter": 4}
     size = small.stat().st_size
-    assert requests[0] == requests[2] == [min(size, TAIL)]
-    assert requests[1] == []  # the filters came with the footer
+    assert received[0] == received[2] == min(size, TAIL)
+    assert received[1] == 1  # its etag is asked for; the filters came with the footer
     assert len(cache) == 2
 
 
-@pytest.mark.usefixtures("settled")
+@pytest.mark.usefixtures("settled_footers")
 def test_a_cache_keeps_its_bounds(tmp_path: Path, small: Path) -> None:
     paths = [tmp_path / f"{i}.parquet" for i in range(6)]
     for path in paths:
@@ -404,15 +381,7 @@ def test_remote_files_are_waited_for_together(lake: Path) -> None:
     assert report.requests == 8
 
 
-def test_an_interrupt_stops_the_work(lake: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    looked = []
-    open_source = planned_files.open_source
-
-    def noted(path: str, filesystem: Any, cached: Any) -> Any:
-        looked.append(path)
-        return open_source(path, filesystem, cached)
-
-    monkeypatch.setattr(planned_files, "open_source", noted)
+def test_an_interrupt_stops_the_work(lake: Path) -> None:
     filesystem = remote(*lake.iterdir())
 
     def interrupt(done: int, _: int) -> None:
@@ -420,7 +389,7 @@ def test_an_interrupt_stops_the_work(lake: Path, monkeypatch: pytest.MonkeyPatch
 
     with pytest.raises(KeyboardInterrupt):
         parquet_bloom.prune(sorted(filesystem.files), "key = 5", filesystem=filesystem, threads=2, progress=interrupt)
-    assert len(looked) < 12
+    assert len(filesystem.ranges_read) < 12
 
 
 def test_one_predicate_serves_all_threads(tmp_path: Path) -> None:

@@ -19,13 +19,13 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from support.one_by_one import read_local_files_one_by_one
 from support.oracle.exact_zones import ExactZones, every
+from support.scans import BY_PAGES, scan
 
 import parquet_bloom
 from parquet_bloom import zones
 from parquet_bloom.errors import BrokenZonesError, ParquetBloomError, StorageError
-from parquet_bloom.file.identity import NO_TOKEN, compare_contents
+from parquet_bloom.file.identity import compare_contents
 from parquet_bloom.predicate import parse
 from parquet_bloom.scan.model.folder_partitions import Partitions
 from parquet_bloom.scan.model.row_selection import intersect_ranges
@@ -37,18 +37,14 @@ from parquet_bloom.scan.plan_document import row_group_state
 from parquet_bloom.scan.row_reader import RowReader
 from parquet_bloom.scan.scan import find_row_ranges
 from parquet_bloom.scan.scan_options import ScanOptions
-from parquet_bloom.scan.scan_source import ScanSource
-from parquet_bloom.storage import Entry, Source
+from parquet_bloom.storage import Entry
 from parquet_bloom.types import PruneReport
 
 ROWS, GROUP, ZONE = 400, 100, 10
 IDS = random.Random(5).sample(range(1000, 10**9), ROWS)
 
 
-@pytest.fixture(autouse=True)
-def no_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Files that were written just now are known by their times at once; `tick` waits before one is changed."""
-    monkeypatch.setattr("parquet_bloom.file.identity.SETTLED_NS", -1)
+pytestmark = pytest.mark.usefixtures("settled_tokens")
 
 
 def tick() -> None:
@@ -261,12 +257,10 @@ def test_polars(file: Path) -> None:
     given = build(file)
     for zones_given in (given, zones.open(given)):
         frame = parquet_bloom.scan_polars(file, zones=zones_given)
-        with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(pq.ParquetFile, "read_row_groups", lambda *_, **__: pytest.fail("read whole"))
-            result = frame.filter(pl.col("id") == IDS[137]).collect()
-            assert result.rows() == [(IDS[137], 137, f"n{IDS[137]}")]
-            assert frame.filter(pl.col("id") == IDS[137]).select("n").collect().rows() == [(137,)]
-            assert frame.filter((pl.col("id") == IDS[137]) & (pl.col("n") < 5)).collect().is_empty()
+        result = frame.filter(pl.col("id") == IDS[137]).collect()
+        assert result.rows() == [(IDS[137], 137, f"n{IDS[137]}")]
+        assert frame.filter(pl.col("id") == IDS[137]).select("n").collect().rows() == [(137,)]
+        assert frame.filter((pl.col("id") == IDS[137]) & (pl.col("n") < 5)).collect().is_empty()
         assert frame.head(7).filter(pl.col("id") == IDS[3]).collect().height == 1
         assert frame.collect().height == ROWS
 
@@ -294,31 +288,16 @@ def test_only_pages_that_cover_the_zone_are_read(tmp_path: Path, by_path: bool) 
     pq.write_table(pa.table(columns), path, write_page_index=True, write_statistics=False, **options)
     built = build(path, "key", per_zone)
     given = built if by_path else zones.open(built)
-    read: list[int] = []
-    count = Source._count
-
-    def noted(self: Source, requests: int, num_bytes: int) -> None:
-        read.append(num_bytes)
-        count(self, requests, num_bytes)
-
     headers = 5 * 256 * (rows // per_page)
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(Source, "_count", noted)
-        patch.setattr(pq.ParquetFile, "read_row_groups", lambda *_, **__: pytest.fail("read whole"))
-        read_local_files_one_by_one(patch)
-        for row in (5, 30_000, 59_999):
-            parquet_bloom.dataset(path, zones=given).scan(f"key = {keys[row]}").row_ranges()
-            planning = sum(read)
-            read.clear()
-            result = parquet_bloom.read_table(path, f"key = {keys[row]}", zones=given)
-            assert result.to_pylist() == [{name: int(values[row]) for name, values in columns.items()}]
-            first = row // per_zone * per_zone
-            last = min(first + per_zone, rows) - 1
-            covering = last // per_page - first // per_page + 1
-            assert sum(read) <= planning + headers + (covering + 4) * 8 * (per_page + 10)
-            read.clear()
-        absent = parquet_bloom.read_table(path, "key = 77", zones=given)
-        assert (absent.num_rows, absent.column_names) == (0, list(columns))
+    for row in (5, 30_000, 59_999):
+        found = parquet_bloom.dataset(path, zones=given).scan(f"key = {keys[row]}")
+        assert found.to_arrow().to_pylist() == [{name: int(values[row]) for name, values in columns.items()}]
+        first = row // per_zone * per_zone
+        last = min(first + per_zone, rows) - 1
+        covering = last // per_page - first // per_page + 1
+        assert found.plan().data_bytes_read <= headers + (covering + 4) * 8 * (per_page + 10)
+    absent = parquet_bloom.read_table(path, "key = 77", zones=given)
+    assert (absent.num_rows, absent.column_names) == (0, list(columns))
 
 
 def test_false_positives_cost_a_page_each(tmp_path: Path) -> None:
@@ -351,15 +330,10 @@ def test_pages_and_zones_leave_what_both_leave(tmp_path: Path) -> None:
     path = write(
         tmp_path / "lake" / "a.parquet", IDS * 50, row_group_size=20_000, write_page_index=True, max_rows_per_page=70
     )
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("parquet_bloom.file.pages.page_lookup.SMALL_BYTES", 0)
-        where = f"id = {IDS[88]} AND n >= 490 AND n < 900"
-        given = build(path, rows_per_zone=6)
-        ((ranges,),) = [
-            result.values() for result in parquet_bloom.dataset(path, zones=given).scan(where).row_ranges().values()
-        ]
-        assert ranges == [(490, 492), (888, 894)]  # of a zone from 486 on, what is in the page from 490 on
-        assert parquet_bloom.read_table(path, where, zones=given)["n"].to_pylist() == [888]
+    found = scan(path, f"id = {IDS[88]} AND n >= 490 AND n < 900", limits=BY_PAGES, zones=build(path, rows_per_zone=6))
+    ((ranges,),) = [result.values() for result in found.row_ranges().values()]
+    assert ranges == [(490, 492), (888, 894)]  # of a zone from 486 on, what is in the page from 490 on
+    assert found.to_arrow()["n"].to_pylist() == [888]
 
 
 # -------------------------------------------------------------------------------------------------- shapes of zones
@@ -409,13 +383,19 @@ def test_zones_of_another_type_are_not_used(file: Path) -> None:
 # -------------------------------------------------------------------------------------------------- changed files
 
 
+class Verified(list[str]):
+    """Files whose contents were compared, and what happens before each comparison."""
+
+    before: Callable[[], None] = staticmethod(lambda: None)
+
+
 @pytest.fixture
-def verified(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """Files whose contents were compared."""
-    seen: list[str] = []
+def verified(monkeypatch: pytest.MonkeyPatch) -> Verified:
+    seen = Verified()
 
     def noted(entry: Any, *others: Any) -> Any:
         seen.append(entry.path)
+        seen.before()
         return compare_contents(entry, *others)
 
     monkeypatch.setattr(evaluate_zones, "compare_contents", noted)
@@ -440,7 +420,7 @@ def restore(path: Path) -> None:
     ids=["embed", "drop", "touch", "restore", "chmod"],
 )
 def test_files_with_the_same_values_keep_their_zones(
-    file: Path, verified: list[str], change: Callable[[Path], Any]
+    file: Path, verified: Verified, change: Callable[[Path], Any]
 ) -> None:
     path = build(file)
     where = f"name >= '' AND id = {IDS[137]}"
@@ -464,21 +444,14 @@ def test_files_with_the_same_values_keep_their_zones(
     assert not evaluate_zones._VERIFIED
 
 
-def test_times_that_tell_no_change_are_not_remembered(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A file that was written just now is read by each query: a further change would not show."""
-    calls = []
-
-    def unsettled(entry: Any, *others: Any) -> tuple[bool, bytes]:
-        calls.append(entry.path)
-        return compare_contents(entry, *others)[0], NO_TOKEN
-
-    monkeypatch.setattr(evaluate_zones, "compare_contents", unsettled)
+def test_times_that_tell_no_change_are_not_remembered(file: Path, verified: Verified) -> None:
+    """A file that was written just now, as another clock says, is read by each query: a change would not show."""
     with zones.open(build(file)) as given:
         tick()
-        os.utime(file)
+        os.utime(file, (time.time() + 3600, time.time() + 3600))
         for _ in range(2):
             assert selected_rows(parquet_bloom.prune(file, f"id = {IDS[137]}", zones=given)) == {1: (zone(137),)}
-    assert calls == [str(file)] * 2
+    assert verified == [str(file)] * 2
 
 
 def rewrite(path: Path) -> None:
@@ -499,9 +472,7 @@ def overwrite_in_place(path: Path) -> None:
 
 
 @pytest.mark.parametrize("change", [rewrite, overwrite_in_place])
-def test_zones_of_files_that_changed_are_ignored(
-    file: Path, verified: list[str], change: Callable[[Path], Any]
-) -> None:
+def test_zones_of_files_that_changed_are_ignored(file: Path, verified: Verified, change: Callable[[Path], Any]) -> None:
     write(file, compression="none", use_dictionary=False)
     path = build(file)
     tick()
@@ -536,7 +507,7 @@ def test_a_file_that_is_replaced_between_judging_and_reading_is_read_whole(file:
         assert result["n"].to_pylist() == [ROWS - 1 - 3]
 
 
-def test_a_file_that_is_replaced_while_it_is_verified(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_file_that_is_replaced_while_it_is_verified(file: Path, verified: Verified) -> None:
     """Judged was what has other values; compared, what has the old ones again."""
     path = build(file)
     spare = file.with_suffix(".spare")
@@ -545,36 +516,18 @@ def test_a_file_that_is_replaced_while_it_is_verified(file: Path, monkeypatch: p
     rewrite(file)
     where = f"id = {IDS[3]}"
 
-    def first_swap(entry: Any, *others: Any) -> Any:
+    def swap() -> None:
         if spare.exists():
             os.replace(spare, file)
-        return compare_contents(entry, *others)
 
-    monkeypatch.setattr(evaluate_zones, "compare_contents", first_swap)
+    verified.before = swap
     report = parquet_bloom.prune(file, where, zones=path)
     assert selected_rows(report) == dict.fromkeys(range(4))
     assert len(report.zone_doubts) == 1
     assert parquet_bloom.read_table(file, where, zones=path)["n"].to_pylist() == [3]
 
 
-def test_a_file_that_is_replaced_as_polars_reads(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    pl = pytest.importorskip("polars")
-    given = build(file)
-    original = ScanSource.plan
-
-    def then_replaced(*arguments: Any, **options: Any) -> Any:
-        report = original(*arguments, **options)
-        assert selected_rows(report) == {0: (zone(3),)}
-        tick()
-        rewrite(file)
-        return report
-
-    monkeypatch.setattr(ScanSource, "plan", then_replaced)
-    result = parquet_bloom.scan_polars(file, zones=given).filter(pl.col("id") == IDS[3]).collect()
-    assert result["n"].to_list() == [ROWS - 1 - 3]
-
-
-def test_threads_verify_a_file_once(file: Path, verified: list[str]) -> None:
+def test_threads_verify_a_file_once(file: Path, verified: Verified) -> None:
     with zones.open(build(file)) as given:
         tick()
         os.utime(file)
@@ -711,7 +664,7 @@ def test_columns_that_an_engine_reads_otherwise_are_not_probed(file: Path) -> No
     assert {one.rows for one in report.files[0].row_groups} == {None}
 
 
-def test_other_file_systems(verified: list[str]) -> None:
+def test_other_file_systems(verified: Verified) -> None:
     """Without a reliable change marker, the contents are compared each time."""
     fsspec = pytest.importorskip("fsspec")
     memory = fsspec.filesystem("memory")
@@ -734,9 +687,9 @@ def test_other_file_systems(verified: list[str]) -> None:
     memory.rm("/zoned", recursive=True)
 
 
-def test_the_cache_of_one_index_is_not_used_for_another(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.usefixtures("settled_footers")
+def test_the_cache_of_one_index_is_not_used_for_another(tmp_path: Path) -> None:
     """The layout of an index is cached with the file's footer: neither for a later index, nor permanently."""
-    monkeypatch.setattr("parquet_bloom.file.metadata_cache.SETTLED_NS", -1)
     path = write(tmp_path / "a.parquet")
     for size in (ZONE, 7, ZONE, 50):  # later ones may well stand where an earlier one was in memory
         zones.build(path, "id", tmp_path / "zones.arrow", rows_per_zone=size, fpp=1e-6)

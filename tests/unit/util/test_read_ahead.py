@@ -131,8 +131,7 @@ def test_leaving_early_ends_threads_and_closes_tasks() -> None:
     assert len(closed) <= 6
 
 
-def test_a_consumer_that_takes_nothing_leaves_no_thread(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("parquet_bloom.util.read_ahead._LINGER", 0.01)
+def test_a_consumer_that_takes_nothing_leaves_no_thread() -> None:
     ahead = ReadAhead(make_tasks(50), 3, 5 * SIZE)
     events = iter(ahead)
     next(events)

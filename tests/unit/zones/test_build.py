@@ -16,6 +16,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from support.oracle import oracle
+from support.processes.file_size import largest_file
 from support.servers.counted import CountedFileSystem
 from support.writers import peers, surgery
 
@@ -32,7 +33,6 @@ from parquet_bloom.errors import (
     UnsupportedTypeError,
 )
 from parquet_bloom.file import identity
-from parquet_bloom.storage.local.local_rewrite import LocalRewrite
 from parquet_bloom.zones import zone_builder
 from parquet_bloom.zones.zone_manifest import SCHEMA
 
@@ -119,8 +119,8 @@ def lake(tmp_path, files=3, rows=1000, group=300):
 @pytest.mark.parametrize("container", CONTAINERS)
 def test_files_row_groups_and_rows(container, tmp_path, monkeypatch):
     folder = lake(tmp_path)
-    monkeypatch.setattr(zone_builder, "_BUFFER_BYTES", 512)  # put aside in several pieces
-    monkeypatch.setattr(zone_builder, "_BYTES_PER_BATCH", 1024)  # several row groups, or batches
+    for name in ("_BUFFER_BYTES", "_BYTES_PER_BATCH"):  # filters are put aside, and written, in several pieces
+        monkeypatch.setattr(zone_builder, name, 1024)
     done = []
     target = tmp_path / "z.index"
     report = zones.build(
@@ -272,22 +272,13 @@ def test_where_an_index_may_be(tmp_path):
 
 
 @pytest.mark.parametrize("container", CONTAINERS)
-def test_an_index_is_written_whole_or_not_at_all(container, tmp_path, monkeypatch):
+@pytest.mark.parametrize("share", [0.01, 0.5, 0.95])
+def test_an_index_is_written_whole_or_not_at_all(container, share, tmp_path):
     folder, target = lake(tmp_path), tmp_path / f"z.{container}"
-    zones.build(folder, "id", target)
+    zones.build(folder, "id", target, rows_per_zone=50)
     before = target.read_bytes()
-    monkeypatch.setattr(zone_builder, "_BYTES_PER_BATCH", 1 << 16)
-    genuine, calls = LocalRewrite._write, []
-
-    def failing(self, data):
-        calls.append(1)
-        if len(calls) > 5:
-            raise OSError(28, "No space left on device")
-        return genuine(self, data)
-
-    monkeypatch.setattr(LocalRewrite, "_write", failing)
-    with pytest.raises(ParquetBloomError, match="No space"):
-        zones.build(folder, "id", target)
+    with largest_file(int(share * len(before))), pytest.raises(StorageError):
+        zones.build(folder, "id", target, rows_per_zone=50)
     assert target.read_bytes() == before
     assert sorted(os.listdir(tmp_path)) == ["lake", target.name]
 
@@ -309,18 +300,12 @@ def test_a_file_that_changes_meanwhile_is_left_out(tmp_path, monkeypatch):
     assert report.files == 2
 
 
-def test_states_of_files(tmp_path, monkeypatch):
+@pytest.mark.usefixtures("settled_tokens")
+def test_states_of_files(tmp_path):
     folder = lake(tmp_path, files=6)
-    monkeypatch.setattr(identity, "SETTLED_NS", -1)
     zones.build(folder, "id", tmp_path / "z.arrow")
-    read = []
-    genuine = zone_builder.compare_contents
-    monkeypatch.setattr(
-        zone_builder, "compare_contents", lambda entry, *more: (read.append(entry), genuine(entry, *more))[1]
-    )
     with zones.open(tmp_path / "z.arrow") as index:
         assert zone_builder.file_states(index) == ["current"] * 6
-        assert read == []
         parquet_bloom.embed(folder / "0.parquet", "id")  # no such change
         os.utime(folder / "1.parquet", (5, 5))  # nor this
         (folder / "2.parquet").unlink()
@@ -329,7 +314,6 @@ def test_states_of_files(tmp_path, monkeypatch):
         pq.write_table(changed, folder / "3.parquet", row_group_size=300)
         (folder / "4.parquet").write_bytes(b"x")
         assert zone_builder.file_states(index) == ["current", "current", "gone", "changed", "changed", "current"]
-        assert len(read) == 4
         assert index.of_file(folder / "0.parquet") == 0
 
 
@@ -402,9 +386,8 @@ def test_threads_share_an_index(tmp_path):
 
 
 def test_building_waits_for_files_that_were_written_just_now(tmp_path, monkeypatch):
+    monkeypatch.undo()  # so that it waits for two seconds
     folder = lake(tmp_path, files=1)
-    monkeypatch.setattr(identity, "WAIT_SECONDS", 5.0)
-    monkeypatch.setattr(identity, "SETTLED_NS", 100_000_000)
     os.utime(folder / "0.parquet")
     zones.build(folder, "id", tmp_path / "z.arrow")
     with zones.open(tmp_path / "z.arrow") as index:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import errno
 import struct
 from pathlib import Path
 
@@ -11,12 +10,12 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from support.processes.file_size import largest_file
 from support.writers import surgery
 
 import parquet_bloom
 from parquet_bloom import zones
 from parquet_bloom.errors import BrokenZonesError, MalformedFooterError, StorageError
-from parquet_bloom.storage import spill
 
 ROWS = 400
 
@@ -140,21 +139,12 @@ def test_files_whose_footer_contradicts_itself_are_named(file: Path, tmp_path: P
         zones.build(file, "id", tmp_path / "z.parquet")
 
 
-def test_no_room_to_put_filters_aside_is_the_end_of_all(file: Path, tmp_path: Path, monkeypatch) -> None:
+def test_no_room_to_put_filters_aside_is_the_end_of_all(file: Path, tmp_path: Path) -> None:
     """It counted as a fault of the file whose filters they were: a lesser index took the place of a whole one."""
     pq.write_table(pa.table({"id": pa.array(np.arange(ROWS), pa.int64())}), tmp_path / "b.parquet")
     target = tmp_path / "ids.zones.arrow"
     zones.build([file, tmp_path / "b.parquet"], "id", target)
     before = target.read_bytes()
-    genuine, calls = spill.SpillFile.put, []
-
-    def put(self, arrays):
-        calls.append(arrays)
-        if len(calls) == 1:
-            raise StorageError("cannot write temporary files there", path="scratch", errno=errno.ENOSPC)
-        return genuine(self, arrays)
-
-    monkeypatch.setattr(spill.SpillFile, "put", put)
-    with pytest.raises(StorageError, match="cannot write temporary files there"):
+    with largest_file(100), pytest.raises(StorageError, match="cannot write temporary files there"):
         zones.build([file, tmp_path / "b.parquet"], "id", target)
     assert target.read_bytes() == before

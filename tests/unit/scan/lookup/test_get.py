@@ -11,7 +11,7 @@ import shutil
 import signal
 import threading
 import uuid
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -23,21 +23,14 @@ import pytest
 
 import parquet_bloom
 from parquet_bloom.errors import ParquetBloomError, PredicateError, UnknownColumnError
-from parquet_bloom.file import metadata_cache
 from parquet_bloom.lake.lake_index import LakeIndex
 from parquet_bloom.predicate.tree import Equal
-from parquet_bloom.scan.lookup import lookup_session
-from parquet_bloom.scan.lookup.lookup_session import CheckThreads, KnownFile, LocalWatch, Lookup
-from parquet_bloom.storage import PathStates
+from parquet_bloom.scan.lookup.lookup_session import CheckThreads, LocalWatch, Lookup
 
 DAY = dt.date(2026, 1, 1)
 
 
-@pytest.fixture(autouse=True)
-def settled(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Take the times of new files to show every change: nothing here changes twice within a tick."""
-    monkeypatch.setattr(metadata_cache, "SETTLED_NS", -(1 << 62))
-    monkeypatch.setattr("parquet_bloom.file.identity.SETTLED_NS", -1)
+pytestmark = pytest.mark.usefixtures("settled_tokens", "settled_footers")
 
 
 def make_rows(rng: random.Random, count: int, distinct: int) -> pa.Table:
@@ -200,7 +193,7 @@ def test_an_empty_folder_that_gets_a_file(lake: Path) -> None:
 
 
 def test_files_that_changed_just_now_are_checked_each_time(lake: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(metadata_cache, "SETTLED_NS", 1 << 62)
+    monkeypatch.undo()  # they are not settled for two seconds
     dataset = parquet_bloom.dataset(lake, index=lake.parent / "index")
     check(dataset, lake)
     path = lake / "1" / "3.parquet"
@@ -210,21 +203,19 @@ def test_files_that_changed_just_now_are_checked_each_time(lake: Path, monkeypat
     check(dataset, lake)
 
 
-def test_files_that_changed_just_now_and_are_not_indexed_are_opened_each_time(
-    lake: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_new_files_are_opened_each_time_until_they_settle(lake: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     add_file(lake)
     new = str(lake / "0" / "new.parquet")
-    for settled, kept in ((1 << 62, False), (-(1 << 62), True)):
-        monkeypatch.setattr(metadata_cache, "SETTLED_NS", settled)
+    for kept in (True, False):
         dataset = parquet_bloom.dataset(lake, index=lake.parent / "index")
         check(dataset, lake)
         assert (new in dataset._lookups.session._known._files) == kept
+        monkeypatch.setattr("parquet_bloom.file.metadata_cache.SETTLED_NS", 1 << 62)
 
 
-def test_what_appears_while_the_state_of_a_lake_is_taken(lake: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_appears_while_the_state_of_a_lake_is_taken(lake: Path) -> None:
     """It is watched, or the state counts as another one at once."""
-    roots, seen = [str(lake)], []
+    roots = [str(lake)]
 
     def list_files(change: Any) -> list[str]:
         change()
@@ -235,22 +226,20 @@ def test_what_appears_while_the_state_of_a_lake_is_taken(lake: Path, monkeypatch
     watch = LocalWatch(roots, lambda: list_files(lambda: (lake / "1" / "between").mkdir()))
     assert not watch.begin_check(CheckThreads())()
 
-    class Late(PathStates):
-        """As if a folder appeared after the folders were listed, and before their states are taken."""
+    class Late(list[str]):
+        """A folder appears after the folders are listed, and before their states are taken."""
 
-        def __new__(cls, paths: list[bytes]) -> Any:
-            if not seen:
-                (lake / "1" / "late").mkdir()
-            seen.append(paths)
-            return PathStates(paths)
+        def __iter__(self) -> Iterator[str]:
+            yield from super().__iter__()
+            (lake / "1" / "late").mkdir(exist_ok=True)
 
-    monkeypatch.setattr("parquet_bloom.scan.lookup.lookup_session.PathStates", Late)
-    assert not LocalWatch(roots, lambda: list_files(lambda: None)).is_settled
-    assert LocalWatch(roots, lambda: list_files(lambda: None)).is_settled
+    assert not LocalWatch(Late(roots), lambda: list_files(lambda: None)).is_settled
+    assert LocalWatch(Late(roots), lambda: list_files(lambda: None)).is_settled
 
 
-def test_threads_that_compare_files_end_with_their_dataset(lake: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(lookup_session, "_FEW", 0)
+def test_threads_that_compare_files_end_with_their_dataset(lake: Path) -> None:
+    for number in range(130):  # files are compared by two threads from 128 on
+        write(lake / "0" / f"more-{number}.parquet", 7)
     others = {*threading.enumerate()}
     dataset = parquet_bloom.dataset(lake, index=lake.parent / "index")
     check(dataset, lake)
@@ -277,7 +266,6 @@ def test_a_forked_process_compares_files_in_threads_of_its_own() -> None:
 
 def test_a_file_that_is_removed_while_rows_are_read(lake: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Even where the files were listed just now: the lookup begins anew."""
-    monkeypatch.setattr(metadata_cache, "SETTLED_NS", 1 << 62)
     dataset, plan, removed = parquet_bloom.dataset(lake, index=lake.parent / "index"), Lookup.plan, []
 
     def plan_and_remove(self: Lookup, *arguments: Any, **options: Any) -> Any:
@@ -347,23 +335,6 @@ def test_an_index_that_is_compacted_meanwhile(lake: Path) -> None:
         index.append()
         index.compact(keep_seconds=0)
     check(dataset, lake)
-
-
-def test_one_key_is_read_without_a_plan(lake: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    dataset = parquet_bloom.dataset(lake, index=lake.parent / "index")
-    check(dataset, lake)
-    read = []
-    original = KnownFile.read
-
-    def note(self: KnownFile, *arguments: Any) -> pa.Table | None:
-        rows = original(self, *arguments)
-        read.append(rows is not None)
-        return rows
-
-    monkeypatch.setattr(KnownFile, "read", note)
-    check(dataset, lake, range(40))
-    assert len(read) > 40
-    assert all(read)
 
 
 def test_threads_share_a_dataset(lake: Path) -> None:

@@ -15,14 +15,14 @@ import pyarrow as pa
 import pyarrow.orc as po
 import pyarrow.parquet as pq
 import pytest
-from support.one_by_one import read_local_files_one_by_one
+from support.scans import elsewhere, make_locator
 from support.writers.delta_log import add, beginning, column, commit, inline_vector
 from support.writers.iceberg_tables import Entry, HandTable
 
 import parquet_bloom
 from parquet_bloom.errors import ParquetBloomError, PredicateError, UnknownColumnError
-from parquet_bloom.predicate import row_filter
-from parquet_bloom.scan.lookup import key_chunks, locate_keys
+from parquet_bloom.scan.lookup import key_chunks
+from parquet_bloom.scan.lookup.locate_keys import Locator
 from parquet_bloom.scan.scan_options import Limits, ScanOptions
 from parquet_bloom.scan.scan_source import ScanSource, fix_schema
 
@@ -105,79 +105,65 @@ def test_types(tmp_path: Path, kind: str) -> None:
     """Few keys are planned, many are searched for: as an Arrow array, and as Python values."""
     tables = write_lake(tmp_path / "lake", kind)
     dataset = parquet_bloom.dataset(tmp_path / "lake")
-    for count in (5, 4000):
+    single = parquet_bloom.dataset("lake", filesystem=elsewhere(tmp_path))  # searched as pyarrow decodes them
+    for count in (5, 12_000):
         numbers = np.random.default_rng(count).integers(0, FILES * ROWS, count)
         keys = make_values(kind, np.concatenate([numbers, numbers[:3]]))
         expected = expect(tmp_path / "lake", tables, keys.to_pylist())
         assert expected
         located = dataset.locate("key", keys)
         assert to_rows(located) == expected
+        in_single = [(key, str(tmp_path / path), *rest) for key, path, *rest in to_rows(single.locate("key", keys))]
+        assert in_single == expected
         assert located.schema.names == ["key", "path", "row_group", "row"]
         assert [field.type for field in located.schema][1:] == [pa.string(), pa.int32(), pa.int64()]
         if kind not in ("timestamp_ns",):
             assert to_rows(dataset.locate("key", keys.to_pylist())) == expected
 
 
-@pytest.mark.parametrize("kind", KINDS)
-def test_types_in_files_that_are_read_one_by_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str) -> None:
-    """Many keys are then searched for in the columns as pyarrow decodes them."""
-    read_local_files_one_by_one(monkeypatch)
-    monkeypatch.setattr(row_filter, "_MANY_PROBES", 100)
-    tables = write_lake(tmp_path / "lake", kind)
-    keys = make_values(kind, np.random.default_rng(3).integers(0, FILES * ROWS, 4000))
-    located = parquet_bloom.dataset(tmp_path / "lake").locate("key", keys.slice(500))
-    assert to_rows(located) == expect(tmp_path / "lake", tables, keys.slice(500).to_pylist())
-
-
-@pytest.mark.parametrize("by_batches", [True, False])
 @pytest.mark.parametrize("form", ["plain", "pages", "v2"])
-def test_ways_of_reading(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, by_batches: bool, form: str) -> None:
+def test_ways_of_reading(tmp_path: Path, form: str) -> None:
     options: dict[str, Any] = {
         "plain": {"use_dictionary": False, "compression": "none"},
         "pages": {"write_page_index": True, "data_page_size": 500, "use_dictionary": False},
         "v2": {"data_page_version": "2.0", "compression": "zstd"},
     }[form]
-    if not by_batches:
-        read_local_files_one_by_one(monkeypatch)
     tables = write_lake(tmp_path / "lake", **options)
     for keys in ([17], [*range(0, 9000, 37)], [*range(0, 9000, 4)]):
-        located = parquet_bloom.dataset(tmp_path / "lake").locate("key", keys)
-        assert to_rows(located) == expect(tmp_path / "lake", tables, keys)
+        for root, filesystem in ((tmp_path / "lake", None), (Path("lake"), elsewhere(tmp_path))):
+            located = parquet_bloom.dataset(str(root), filesystem=filesystem).locate("key", keys)
+            assert to_rows(located) == expect(root, tables, keys)
 
 
-def test_windows_of_a_large_row_group(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_windows_of_a_large_row_group(tmp_path: Path) -> None:
     tables = write_lake(tmp_path / "lake")
-    read_local_files_one_by_one(monkeypatch)
     keys = [*range(0, 9000, 3)]
-    source, schema = fix_schema(ScanSource(tmp_path / "lake").resolve())
-    locator = locate_keys.Locator(source, schema, None, "key", ScanOptions(limits=Limits(max_bytes=4000)))
-    located = locator.read_table(keys)
-    assert to_rows(located) == expect(tmp_path / "lake", tables, keys)
+    located = make_locator("lake", "key", Limits(max_bytes=4000), filesystem=elsewhere(tmp_path)).read_table(keys)
+    assert to_rows(located) == expect(Path("lake"), tables, keys)
 
 
-def test_chunks_of_keys(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_chunks_of_keys(tmp_path: Path) -> None:
     """Keys that are too many at once are searched for in parts; a key that comes twice is there once."""
     tables = write_lake(tmp_path / "lake", "string")
-    monkeypatch.setattr(key_chunks, "CHUNK_KEYS", 1500)
-    monkeypatch.setattr(locate_keys, "FEW_KEYS", 100)
     keys = make_values("string", np.concatenate([np.arange(0, 6000), np.arange(3000, 9000)]))
     expected = expect(tmp_path / "lake", tables, keys.to_pylist())
-    dataset = parquet_bloom.dataset(tmp_path / "lake")
     counts: list[tuple[int, int]] = []
-    assert to_rows(dataset.locate("key", keys, progress=lambda *count: counts.append(count))) == expected
+    limits = Limits(few_keys=100, chunk_keys=1500)
+    locator = make_locator(tmp_path / "lake", "key", limits, lambda *count: counts.append(count))
+    assert to_rows(locator.read_table(keys)) == expected
     assert [done for done, _ in counts] == [*range(1, len(counts) + 1)]
     assert [total for _, total in counts] == [(done // FILES + 1) * FILES for done in range(len(counts))]
     assert len(counts) > 4 * FILES  # of so many searches at least
     pq.write_table(pa.table({"more": pa.nulls(len(keys)), "key": keys}), tmp_path / "keys.parquet", row_group_size=999)
     batches = pq.ParquetFile(tmp_path / "keys.parquet").iter_batches(500, columns=["key"])
     stream = pa.RecordBatchReader.from_batches(pa.schema({"key": pa.string()}), batches)
-    chunks = [*key_chunks.iterate_chunks("key", tmp_path / "keys.parquet")]
+    chunks = [*key_chunks.iterate_chunks("key", tmp_path / "keys.parquet", 1500)]
     assert len(chunks) > 4
     assert sum(map(len, chunks)) == 9000
     assert max(map(len, chunks)) <= 1500
     for given in (tmp_path / "keys.parquet", stream):
-        located = dataset.locate_batches("key", given).read_all()
-        assert sorted(to_rows(located)) == sorted(expected)
+        found = pa.Table.from_batches(make_locator(tmp_path / "lake", "key", limits).read_batches(given))
+        assert sorted(to_rows(found)) == sorted(expected)
 
 
 @pytest.mark.parametrize(
@@ -197,10 +183,8 @@ def test_chunks_of_keys(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None
     ],
     ids=["float", "double", "timestamp", "uuid", "tuple"],
 )
-def test_keys_that_mean_one_value(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, column: Any, keys: Any) -> None:
+def test_keys_that_mean_one_value(tmp_path: Path, column: Any, keys: Any) -> None:
     """A row of two keys that are searched for one after the other is found once; 30 rows have the value."""
-    monkeypatch.setattr(key_chunks, "CHUNK_KEYS", 1)
-    monkeypatch.setattr(key_chunks, "CHUNK_TUPLES", 1)
     count = 30
     table = pa.table(
         {
@@ -215,27 +199,25 @@ def test_keys_that_mean_one_value(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     )
     for name in ("a", "b"):
         pq.write_table(table, tmp_path / f"{name}.parquet", row_group_size=20)
-    dataset = parquet_bloom.dataset(tmp_path)
+    locator = make_locator(tmp_path, column, Limits(chunk_keys=1, chunk_tuples=1))
     expected = [(f"{tmp_path}/{name}.parquet", row // 20, row) for name in ("a", "b") for row in range(count)]
-    assert [row[1:] for row in to_rows(dataset.locate(column, keys))] == expected
-    assert sorted(row[1:] for row in to_rows(dataset.locate_batches(column, keys).read_all())) == expected
+    assert [row[1:] for row in to_rows(locator.read_table(keys))] == expected
+    batches = pa.Table.from_batches(locator.read_batches(keys))
+    assert sorted(row[1:] for row in to_rows(batches)) == expected
 
 
 @pytest.mark.parametrize("size", [20, 100_000])
-def test_keys_of_several_columns(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, size: int) -> None:
+def test_keys_of_several_columns(tmp_path: Path, size: int) -> None:
     tables = write_lake(tmp_path / "lake")
-    monkeypatch.setattr(key_chunks, "CHUNK_TUPLES", size)
-    monkeypatch.setattr(locate_keys, "FEW_KEYS", 30)
-    monkeypatch.setattr(locate_keys, "_MATCHED_ROWS", 100)
     pairs = [(number, number % 10 if number % 3 else 3) for number in range(0, 9000, 100)]
     names = ["key", "other"]
     expected = expect(tmp_path / "lake", tables, pairs, names)
     assert 50 < len(expected) < 200
-    dataset = parquet_bloom.dataset(tmp_path / "lake")
+    locator = make_locator(tmp_path / "lake", names, Limits(few_keys=30, chunk_tuples=size, matched_rows=100))
     as_table = pa.table({"key": [a for a, _ in pairs], "other": [b for _, b in pairs]})
     for keys in (pairs + pairs[:9], as_table, {"key": as_table["key"].to_pylist(), "other": as_table["other"]}):
-        assert to_rows(dataset.locate(names, keys)) == expected
-    assert to_rows(dataset.locate(names, pairs[3])) == expect(tmp_path / "lake", tables, pairs[3:4], names)
+        assert to_rows(locator.read_table(keys)) == expected
+    assert to_rows(locator.read_table(pairs[3])) == expect(tmp_path / "lake", tables, pairs[3:4], names)
 
 
 def test_numbers_that_are_equal(tmp_path: Path) -> None:
@@ -262,7 +244,7 @@ def test_numbers_that_are_equal(tmp_path: Path) -> None:
         (pa.uuid(), pa.array([str(uuid.UUID(int=5))])),
     ],
 )
-def test_keys_of_another_type(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, column_type: Any, keys: Any) -> None:
+def test_keys_of_another_type(tmp_path: Path, column_type: Any, keys: Any) -> None:
     """They are what they are as literals of a predicate, few and many."""
     numbers = [*range(10)]
     values = {pa.string(): [str(n) for n in numbers], pa.uuid(): [uuid.UUID(int=n).bytes for n in numbers]}
@@ -271,12 +253,11 @@ def test_keys_of_another_type(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, c
     else:
         array = pa.array(values.get(column_type, numbers), column_type)
     pq.write_table(pa.table({"key": array}), tmp_path / "0.parquet")
-    dataset = parquet_bloom.dataset(tmp_path / "0.parquet")
     expected = [n for n in numbers if array[n] in [array[5], *([array[7]] if pa.types.is_floating(keys.type) else [])]]
     expected += [6] if column_type == pa.float64() else []
-    assert dataset.locate("key", keys)["row"].to_pylist() == expected
-    monkeypatch.setattr(locate_keys, "FEW_KEYS", 0)
-    assert dataset.locate("key", keys)["row"].to_pylist() == expected
+    for few in (0, 1000):
+        locator = make_locator(tmp_path / "0.parquet", "key", Limits(few_keys=few))
+        assert locator.read_table(keys)["row"].to_pylist() == expected
 
 
 def test_errors(tmp_path: Path) -> None:
@@ -357,7 +338,7 @@ def test_an_index(tmp_path: Path) -> None:
         assert to_rows(dataset.locate("key", keys)) == expect(tmp_path / "lake", [*tables, rows], keys)
 
 
-def test_an_index_for_keys_in_parts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_index_for_keys_in_parts(tmp_path: Path) -> None:
     """Files are in one order, though the keys of each part are in others of them."""
     (tmp_path / "lake").mkdir()
     tables = [pa.table({"key": range(number * 100, number * 100 + 100)}) for number in (3, 0, 2, 1)]
@@ -365,12 +346,11 @@ def test_an_index_for_keys_in_parts(tmp_path: Path, monkeypatch: pytest.MonkeyPa
         pq.write_table(table, tmp_path / f"lake/{number}.parquet", row_group_size=GROUP)
     with parquet_bloom.LakeIndex.create(tmp_path / "index", ["key"]) as index:
         index.append(tmp_path / "lake")
-    monkeypatch.setattr(key_chunks, "CHUNK_KEYS", 20)
-    dataset = parquet_bloom.dataset(tmp_path / "lake", index=tmp_path / "index")
     keys = [*range(0, 400, 4)]
     for few in (5, 1000):
-        monkeypatch.setattr(locate_keys, "FEW_KEYS", few)
-        assert to_rows(dataset.locate("key", keys)) == expect(tmp_path / "lake", tables, keys)
+        limits = Limits(few_keys=few, chunk_keys=20)
+        locator = make_locator(tmp_path / "lake", "key", limits, index=tmp_path / "index")
+        assert to_rows(locator.read_table(keys)) == expect(tmp_path / "lake", tables, keys)
 
 
 def test_orc(tmp_path: Path) -> None:
@@ -430,22 +410,22 @@ def test_delta_deletes(tmp_path: Path) -> None:
         ]
 
 
-def test_a_file_that_is_replaced_meanwhile(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_file_that_is_replaced_meanwhile(tmp_path: Path) -> None:
     """Its positions are those of the new version, or there is an error."""
     tables = write_lake(tmp_path / "lake")
-    dataset = parquet_bloom.dataset(tmp_path / "lake")
     keys = [*range(0, 9000, 3)]
-    original = locate_keys.Locator._plan
 
-    def plan(self: locate_keys.Locator, *args: Any, **options: Any) -> Any:
-        result = original(self, *args, **options)
-        tables[2] = tables[2].slice(1000, 1800)
-        pq.write_table(tables[2], tmp_path / "new", row_group_size=GROUP)
-        (tmp_path / "new").replace(tmp_path / "lake/2.parquet")
-        return result
+    class ReplacedAfterPlan(ScanSource):
+        def plan(self, *arguments: Any) -> Any:
+            result = super().plan(*arguments)
+            tables[2] = tables[2].slice(1000, 1800)
+            pq.write_table(tables[2], tmp_path / "new", row_group_size=GROUP)
+            (tmp_path / "new").replace(tmp_path / "lake/2.parquet")
+            return result
 
-    monkeypatch.setattr(locate_keys.Locator, "_plan", plan)
-    assert to_rows(dataset.locate("key", keys)) == expect(tmp_path / "lake", tables, keys)
+    source, schema = fix_schema(ScanSource(tmp_path / "lake").resolve())
+    locator = Locator(ReplacedAfterPlan(**vars(source)), schema, None, "key", ScanOptions())
+    assert to_rows(locator.read_table(keys)) == expect(tmp_path / "lake", tables, keys)
 
 
 def test_a_stream_that_is_closed_early(tmp_path: Path) -> None:

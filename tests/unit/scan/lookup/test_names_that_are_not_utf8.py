@@ -10,8 +10,10 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from support.scans import make_locator
 
 import parquet_bloom
+from parquet_bloom.scan.scan_options import Limits
 from parquet_bloom.storage.paths import as_utf8, resolve_given_path
 from parquet_bloom.tables import write_positions
 
@@ -73,10 +75,9 @@ def test_readable_names_stay_as_they_are(lake: Path) -> None:
     ]
 
 
-def test_many_chunks_of_keys_are_in_the_order_of_files(lake: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("parquet_bloom.scan.lookup.key_chunks.CHUNK_KEYS", 3)
+def test_many_chunks_of_keys_are_in_the_order_of_files(lake: Path) -> None:
     dataset = parquet_bloom.dataset(lake)
-    located = dataset.locate("k", list(range(10)))
+    located = make_locator(lake, "k", Limits(chunk_keys=3)).read_table(list(range(10)))
     paths = [resolve_given_path(path) for path in located["path"].to_pylist()]
     assert paths == [path for path in dataset.files for _ in range(2)]
     assert located["row"].to_pylist() == [0, 1] * 5
