@@ -27,7 +27,7 @@ from .model.scan_plan import FilePlan, FileScan, RowGroupPlan, ScanPlan
 from .named_columns import make_names_error, select_columns, select_table_columns
 from .plan_report import PageOptions, PruneReport
 from .row_reader import BATCH_ROWS, RowReader
-from .scan_options import ScanOptions
+from .scan_options import LIMITS, Limits, ScanOptions
 from .scan_source import ScanSource
 
 if TYPE_CHECKING:
@@ -89,6 +89,7 @@ def find_row_ranges(
     cache: MetadataCache | None = SHARED_CACHE,
     on_error: Callable[[ParquetBloomError], None] | None = None,
     progress: Callable[[int, int], None] | None = None,
+    limits: Limits = LIMITS,
 ) -> dict[str, RowRangesByGroup]:
     """Find the rows that can match in the row groups that a report of `prune` has selected; see `row_ranges`.
 
@@ -100,6 +101,7 @@ def find_row_ranges(
     on_error : called with the error of a file that can no longer be read, which is then left out; without it, the
         error is raised.
     progress : called after each file with (done, in all).
+    limits : which column chunks are large enough for their page indexes to be read.
     """
     request = report.asked
     assert request is not None, "the report is not prune's"
@@ -110,7 +112,7 @@ def find_row_ranges(
         cache = as_table_footers(cache, table.columns)
         trust = DatasetCompatibility.of(table.schema, [] if request.node is None else [*tree.columns(request.node)])
     evaluator = PageIndexEvaluator(
-        lambda path: open_file(path, report.filesystem, cache),
+        lambda path: open_file(path, report.filesystem, cache, limits=limits),
         FileResidualEvaluator(request, report.partitions, trust, strict=False),
         select_live,
     )
@@ -193,8 +195,10 @@ class Scan:
         page index or zones rule out rows; it may have no ranges at all. Row groups of ORC files are always listed
         whole.
         """
-        on_error, progress = self._options.on_error, self._options.progress
-        return find_row_ranges(self.plan(), cache=self._source.cache, on_error=on_error, progress=progress)
+        options, cache = self._options, self._source.cache
+        return find_row_ranges(
+            self.plan(), cache=cache, on_error=options.on_error, progress=options.progress, limits=options.limits
+        )
 
     def count_rows(self) -> int:
         """Count the matching rows; only the predicate's columns are read, and none without a predicate."""

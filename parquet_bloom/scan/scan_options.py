@@ -12,6 +12,7 @@ import pyarrow as pa
 
 from ..errors import ParquetBloomError
 from ..file.column_statistics import ColumnCompatibility
+from ..file.pages.page_lookup import PAGE_COSTS, PageCosts
 
 
 @dataclass(frozen=True)
@@ -57,6 +58,8 @@ class Limits:
     """Decoded at once of several row groups (`many_rows.py`)."""
     first_rows: int = 1 << 12
     """Of which texts are decoded at first, to see how long they are (`many_rows.py`)."""
+    page_costs: PageCosts = PAGE_COSTS
+    """When pages are read instead of a whole column chunk."""
     tries: int = 2
     """Searches that find too many rows, after which no more are made of files that are alike (`shapes.py`)."""
     indexed_bytes: int = 1 << 20

@@ -31,6 +31,7 @@ from support.writers.peers import VALUES, bits_of, take_rows
 
 import parquet_bloom
 from parquet_bloom.errors import PredicateError, UnreadableColumnError
+from parquet_bloom.file.pages.page_lookup import PAGE_COSTS
 from parquet_bloom.predicate import pruning, tree
 from parquet_bloom.scan.model.scan_plan import FilePlan, RowGroupPlan
 from parquet_bloom.scan.plan_report import PruneReport
@@ -118,7 +119,7 @@ def by_pages(rng: random.Random) -> AbstractContextManager[Any]:
     """Every other table is read by pages, however small they are, where it has a page index."""
     if rng.random() < 0.5:
         return nullcontext()
-    return patch.multiple("parquet_bloom.file.pages.page_lookup", SMALL_BYTES=0, WORTHWHILE=10.0)
+    return patch.dict(vars(PAGE_COSTS), small_bytes=0, most_share=10.0)
 
 
 def check_table(hunt: Hunt, table: Table, rng: random.Random, seed: int, connection: Any) -> None:

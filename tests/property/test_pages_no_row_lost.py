@@ -3,7 +3,7 @@
 from property.test_no_row_lost import Tally, hunt
 from support.one_by_one import read_local_files_one_by_one
 
-from parquet_bloom.file.pages import page_lookup
+from parquet_bloom.file.pages.page_lookup import PAGE_COSTS
 from parquet_bloom.file.pages.row_group_batch import RowGroupBatch
 from parquet_bloom.scan.scan_options import LIMITS
 
@@ -15,8 +15,8 @@ def test_no_row_is_lost_by_pages(tmp_path, monkeypatch):
     """By rows taken out of pages wherever that can be."""
     read_local_files_one_by_one(monkeypatch)
     monkeypatch.setitem(vars(LIMITS), "few_of", 1)
-    monkeypatch.setattr(page_lookup, "SMALL_BYTES", 0)
-    monkeypatch.setattr(page_lookup, "WORTHWHILE", 10.0)
+    monkeypatch.setitem(vars(PAGE_COSTS), "small_bytes", 0)
+    monkeypatch.setitem(vars(PAGE_COSTS), "most_share", 10.0)
     decoded = []
     original = RowGroupBatch.read
 

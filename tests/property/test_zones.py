@@ -23,7 +23,7 @@ from support.writers import random_files
 
 from parquet_bloom import zones
 from parquet_bloom.errors import ParquetBloomError, PredicateError, UnknownColumnError
-from parquet_bloom.file.pages import page_lookup
+from parquet_bloom.file.pages.page_lookup import PAGE_COSTS
 from parquet_bloom.predicate import tree
 from parquet_bloom.predicate.tree import And, Equal, In, IsNotNull, IsNull, Node, Or
 from parquet_bloom.scan.scan import find_row_ranges
@@ -198,8 +198,8 @@ def by_pages(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch, tm
     monkeypatch.setattr("parquet_bloom.file.identity.SETTLED_NS", -1)  # `change` waits for the clock's next tick
     monkeypatch.chdir(tmp_path)
     if request.param == "pages":
-        monkeypatch.setattr(page_lookup, "SMALL_BYTES", 0)
-        monkeypatch.setattr(page_lookup, "WORTHWHILE", 10.0)
+        monkeypatch.setitem(vars(PAGE_COSTS), "small_bytes", 0)
+        monkeypatch.setitem(vars(PAGE_COSTS), "most_share", 10.0)
         monkeypatch.setitem(vars(LIMITS), "few_of", 1)
 
 

@@ -13,7 +13,7 @@ import pytest
 from support.by_pages import read_by_pages
 
 import parquet_bloom
-from parquet_bloom.file.pages import page_lookup
+from parquet_bloom.file.pages.page_lookup import PAGE_COSTS
 from parquet_bloom.util.arrow_values import take_rows
 
 pytestmark = pytest.mark.spark
@@ -65,8 +65,8 @@ def test_pages_hold_what_the_row_group_holds(
     monkeypatch: pytest.MonkeyPatch,
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    monkeypatch.setattr(page_lookup, "SMALL_BYTES", 0)
-    monkeypatch.setattr(page_lookup, "WORTHWHILE", 10.0)
+    monkeypatch.setitem(vars(PAGE_COSTS), "small_bytes", 0)
+    monkeypatch.setitem(vars(PAGE_COSTS), "most_share", 10.0)
     path = files[codec, version]
     full_table = pq.ParquetFile(path).read_row_group(0)
     assert full_table.num_rows == ROWS

@@ -7,6 +7,7 @@ in it shows that. So it is trusted only as far as the headers of the pages, from
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from itertools import accumulate
 
 import numpy as np
@@ -25,16 +26,26 @@ from ...storage.byte_ranges import coalesce
 from ...util.messages import logger
 from ..bloom_file import BloomFile
 
-SMALL_BYTES = 64 * 1024
-"""A smaller column chunk is read whole: that costs less than selecting pages."""
-
-WORTHWHILE = 0.5
-"""A column chunk is read whole if the required pages, with the dictionary, have a larger share of its bytes."""
-
-REQUEST_BYTES = 1 << 20
-"""The price of a request to a remote file, in bytes: object stores take 10 to 30 ms for one."""
-
 _OBJECT_BYTES = 100  # memory of a bound as a Python object
+
+
+@dataclass(frozen=True)
+class PageCosts:
+    """When pages of a column chunk are read instead of the whole chunk.
+
+    Attributes
+    ----------
+    small_bytes : a smaller chunk is read whole: that costs less than selecting pages.
+    most_share : a chunk is read whole if the required pages, with the dictionary, have a larger share of its bytes.
+    request_bytes : the price of a request to a remote file, in bytes: object stores take 10 to 30 ms for one.
+    """
+
+    small_bytes: int = 64 << 10
+    most_share: float = 0.5
+    request_bytes: int = 1 << 20
+
+
+PAGE_COSTS = PageCosts()
 
 
 log = logger("parquet_bloom.file")
@@ -47,10 +58,11 @@ class PageLookup:
     ----------
     file : the file.
     row_group : number of the row group.
+    costs : when pages are worth reading.
     """
 
-    def __init__(self, file: BloomFile, row_group: int):
-        self._file = file
+    def __init__(self, file: BloomFile, row_group: int, costs: PageCosts = PAGE_COSTS):
+        self._file, self._costs = file, costs
         self.row_group = row_group
         self._num_rows = file.footer.num_rows_of(row_group)
         self._is_local = file.source.path is not None  # so that many small ranges cost little
@@ -69,7 +81,7 @@ class PageLookup:
             sizes = {leaf: self._chunk_bytes(leaf) for leaf in new}
             new = [leaf for leaf, size in sizes.items() if size]
             # Reading the index and a page may cost more than reading the chunks.
-            if new and self.price([(0, sum(sizes.values()))]) * WORTHWHILE >= 2 * self.price([(0, 1)]):
+            if new and self.is_worthwhile(2 * self.price([(0, 1)]), self.price([(0, sum(sizes.values()))])):
                 self._read(new, bounds)
         entries = ((leaf.index, cached.get((row_group, leaf.index))) for leaf in leaves)
         return {leaf: pages for leaf, pages in entries if pages is not None}
@@ -111,7 +123,7 @@ class PageLookup:
                 continue
             pages = np.arange(cached.confirmed, cached.index.num_pages)
             price = 0 if self._is_local else self.price(cached.header_spans(pages))
-            if price <= WORTHWHILE * cached.index.num_bytes:
+            if self.is_worthwhile(price, cached.index.num_bytes):
                 new[leaf] = pages
         data = self.gather([indexes[leaf].header_spans(pages) for leaf, pages in new.items()])
         for (leaf, pages), headers in zip(new.items(), data, strict=True):
@@ -152,7 +164,11 @@ class PageLookup:
             return sum([length for _, length in spans])
         offsets, lengths = np.array(list(spans), np.int64).reshape(-1, 2).T
         requests = coalesce(offsets, lengths)
-        return sum(request.length for request in requests) + REQUEST_BYTES * len(requests)
+        return sum(request.length for request in requests) + self._costs.request_bytes * len(requests)
+
+    def is_worthwhile(self, price: int, total: int) -> bool:
+        """Return whether reading pages, at a price, is better than reading all that costs `total`."""
+        return price <= self._costs.most_share * total
 
     # ---------------------------------------------------------------------------------------------------- one chunk
 
@@ -183,7 +199,9 @@ class PageLookup:
     def _chunk_bytes(self, leaf: SchemaLeaf) -> int:
         """Return the size of a column chunk with a page index that is worth reading; 0 for others."""
         span = self.chunk_span(leaf)
-        if span is None or span[1] < SMALL_BYTES or self._file.record(self.row_group, leaf)["offset_index_offset"] < 0:
+        if span is None or span[1] < self._costs.small_bytes:
+            return 0
+        if self._file.record(self.row_group, leaf)["offset_index_offset"] < 0:
             return 0
         return span[1]
 

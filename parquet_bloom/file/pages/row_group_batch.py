@@ -21,12 +21,11 @@ from ...storage.local.open_files import RangeReader
 from ...util.arrow_values import from_numpy, take
 from ..bloom_file import BloomFile
 from ..file_columns import select_leaves, stored_column
-from . import page_lookup as page_lookup
 from .chunk_batch import HAS_BITS, IS_CHAINED, IS_COMPRESSED, MAX_CHUNK_BYTES, ChunkBatch, PageHeaders, pack_pages
 from .decompress import KNOWN_CODECS, decompress
 from .fetched_ranges import FetchedRanges
 from .page_columns import PageColumn, RowPositions, convert, make_array, make_array_of_buffers
-from .page_lookup import PageLookup
+from .page_lookup import PAGE_COSTS, PageCosts, PageLookup
 
 SMALL_DICTIONARY = 64 * 1024
 """Dictionary pages up to this size are fetched with the data pages, larger ones only if these use them."""
@@ -81,7 +80,7 @@ class _PagePlan(NamedTuple):
     def is_worthwhile(self) -> bool:
         total = self.dictionary[1] + self.cached.index.num_bytes
         spans = [self.dictionary, *self.spans(), *self.cached.header_spans(self.unread)]
-        return self.lookup.price(spans) <= page_lookup.WORTHWHILE * total
+        return self.lookup.is_worthwhile(self.lookup.price(spans), total)
 
     def confirm(self, ranges: FetchedRanges) -> bool:
         """Return whether the headers of all pages up to the last required one agree with the page index.
@@ -112,6 +111,7 @@ class PageFetcher:
     ----------
     file : the file.
     row_groups : their numbers.
+    costs : when pages are worth fetching.
 
     Attributes
     ----------
@@ -119,9 +119,9 @@ class PageFetcher:
     known : {offset of a chunk: its pages, see `pack_pages`} of the chunks whose pages were fetched.
     """
 
-    def __init__(self, file: BloomFile, row_groups: Sequence[int]):
+    def __init__(self, file: BloomFile, row_groups: Sequence[int], costs: PageCosts = PAGE_COSTS):
         self._row_groups = row_groups
-        self._lookups = {row_group: PageLookup(file, row_group) for row_group in row_groups}
+        self._lookups = {row_group: PageLookup(file, row_group, costs) for row_group in row_groups}
         self.ranges = FetchedRanges(file.source)
         self.known: dict[int, bytes] = {}
 
@@ -435,14 +435,16 @@ class RowGroupBatch:
             raise MalformedFooterError("metadata: a column has other numbers of values than rows")
 
     @classmethod
-    def of_file(cls, file: BloomFile, groups: RowGroups, columns: Mapping[str, PageColumn]) -> RowGroupBatch:
+    def of_file(
+        cls, file: BloomFile, groups: RowGroups, columns: Mapping[str, PageColumn], costs: PageCosts = PAGE_COSTS
+    ) -> RowGroupBatch:
         """Make the batch of row groups of one file of any kind, which stays open; its reads are counted at its source.
 
         What is read of a file that is not local is fetched all at once: its pages, by the page index.
         """
         if file.source.path is not None:
             return cls(groups, columns, FetchedRanges(file.source), [file.cached.page_headers])
-        fetcher = PageFetcher(file, groups.ordinals.tolist())
+        fetcher = PageFetcher(file, groups.ordinals.tolist(), costs)
         return cls(groups, columns, fetcher.ranges, [fetcher.known], fetcher)
 
     @property

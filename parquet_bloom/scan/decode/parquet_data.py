@@ -219,7 +219,7 @@ class ParquetData:
         return self.source.path is not None
 
     def make_pages(self, groups: RowGroups, columns: Mapping[str, PageColumn]) -> RowGroupBatch:
-        return RowGroupBatch.of_file(self.file, groups, columns)
+        return RowGroupBatch.of_file(self.file, groups, columns, self.limits.page_costs)
 
     def borrow(self, number: int) -> nullcontext[ParquetData]:
         return nullcontext(self)
@@ -264,7 +264,7 @@ class ParquetData:
         with reading(self.file):
             if isinstance(predicate, PruningPredicate):
                 self.require_rows(row_group, sorted(tree.columns(predicate.node)))
-                pages = PageLookup(self.file, row_group)
+                pages = PageLookup(self.file, row_group, self.limits.page_costs)
                 ranges = intersect_ranges(select_rows_by_pages(self.file, row_group, pages, predicate), ranges)
         all_rows = [(0, self.num_rows_of(row_group))]
         return all_rows if ranges is None else to_range_list(ranges)

@@ -16,7 +16,7 @@ from importlib import import_module
 from pathlib import Path
 
 from parquet_bloom.file import identity
-from parquet_bloom.file.pages import page_lookup
+from parquet_bloom.file.pages.page_lookup import PAGE_COSTS
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))  # it is run as a program, too
 
@@ -33,8 +33,7 @@ def main() -> None:
     good, folder = Path(sys.argv[1]), Path(sys.argv[2])
     chosen = [int(number) for number in Path(sys.argv[3]).read_text().split()]
     questions = sys.argv[4].split(",")
-    page_lookup.SMALL_BYTES = 0
-    page_lookup.WORTHWHILE = 10.0
+    vars(PAGE_COSTS).update(small_bytes=0, most_share=10.0)
     identity.WAIT_SECONDS = 0.0
     logging.getLogger("parquet_bloom").setLevel(logging.CRITICAL)
     malformed_fields, malformed_asking = (import_module(f"support.malformed.{name}") for name in FORMATS[sys.argv[5]])

@@ -14,8 +14,7 @@ from support.writers.page_indexes import COLUMN_INDEX, encode_bounds, encode_loc
 import parquet_bloom
 from parquet_bloom.file import metadata_cache
 from parquet_bloom.file.metadata_cache import MetadataCache
-from parquet_bloom.file.pages import page_lookup
-from parquet_bloom.file.pages.page_lookup import PageLookup
+from parquet_bloom.file.pages.page_lookup import PAGE_COSTS, PageLookup
 
 ROWS = 2000
 
@@ -23,7 +22,7 @@ ROWS = 2000
 @pytest.fixture(autouse=True)
 def by_pages(monkeypatch):
     """However small the column chunk."""
-    monkeypatch.setattr(page_lookup, "SMALL_BYTES", 0)
+    monkeypatch.setitem(vars(PAGE_COSTS), "small_bytes", 0)
     monkeypatch.setattr(metadata_cache, "SETTLED_NS", -(1 << 62))  # however new the file
 
 
@@ -45,7 +44,7 @@ def write(path, table, **options):
 def test_confirmed_pages_are_not_read_again(tmp_path, monkeypatch) -> None:
     path = write(tmp_path / "a.parquet", make_table())
     schema, files = pq.ParquetFile(path).schema_arrow, remote(path, monkeypatch, 0)
-    monkeypatch.setattr(page_lookup, "WORTHWHILE", 10.0)
+    monkeypatch.setitem(vars(PAGE_COSTS), "most_share", 10.0)
     taken = []
     with parquet_bloom.open("a.parquet", files) as file:
         small = file.cached.num_bytes
@@ -204,7 +203,7 @@ def test_null_counts_rule_pages_out(tmp_path) -> None:
 
 
 def remote(path, monkeypatch, request_bytes):
-    monkeypatch.setattr(page_lookup, "REQUEST_BYTES", request_bytes)
+    monkeypatch.setitem(vars(PAGE_COSTS), "request_bytes", request_bytes)
     return CountedFileSystem({"a.parquet": path.read_bytes()})
 
 
@@ -215,7 +214,7 @@ def test_remote_files_by_pages_where_requests_are_worth_it(tmp_path, monkeypatch
     path = write(tmp_path / "a.parquet", table, data_page_size=200_000)
     assert path.stat().st_size > 2_000_000
     taken = {}
-    for request_bytes in (1000, page_lookup.REQUEST_BYTES):
+    for request_bytes in (1000, PAGE_COSTS.request_bytes):
         files = remote(path, monkeypatch, request_bytes)
         with parquet_bloom.open("a.parquet", files) as file:
             before = len(files.ranges_read)
@@ -236,7 +235,7 @@ def test_remote_files_by_pages_where_requests_are_worth_it(tmp_path, monkeypatch
 
 @pytest.mark.parametrize("lie", LIES)
 def test_remote_indexes_are_believed_no_more_than_local_ones(tmp_path, monkeypatch, lie, caplog) -> None:
-    monkeypatch.setattr(page_lookup, "WORTHWHILE", 10.0)
+    monkeypatch.setitem(vars(PAGE_COSTS), "most_share", 10.0)
     table = make_table()
     path = write(tmp_path / "a.parquet", table)
     with_index(path, encode_locations(LIES[lie](locations(path))))

@@ -17,8 +17,7 @@ from support.writers.page_indexes import encode_locations, locations, with_index
 from support.writers.peers import VALUES
 
 import parquet_bloom
-from parquet_bloom.file.pages import page_lookup
-from parquet_bloom.file.pages.page_lookup import PageLookup
+from parquet_bloom.file.pages.page_lookup import PAGE_COSTS, PageLookup
 from parquet_bloom.file.pages.row_group_batch import PageFetcher
 from parquet_bloom.metadata.footer import Footer
 from parquet_bloom.metadata.page_index import MAX_INDEX_BYTES
@@ -33,9 +32,9 @@ PLACE = {"is local": True}
 @pytest.fixture(autouse=True, params=[True, False], ids=["local", "remote"])
 def by_pages(monkeypatch, request):
     """However small the column chunk, and however much of it is wanted; of local files, and of those in a store."""
-    monkeypatch.setattr(page_lookup, "SMALL_BYTES", 0)
-    monkeypatch.setattr(page_lookup, "WORTHWHILE", 10.0)
-    monkeypatch.setattr(page_lookup, "REQUEST_BYTES", 0)
+    monkeypatch.setitem(vars(PAGE_COSTS), "small_bytes", 0)
+    monkeypatch.setitem(vars(PAGE_COSTS), "most_share", 10.0)
+    monkeypatch.setitem(vars(PAGE_COSTS), "request_bytes", 0)
     monkeypatch.setitem(PLACE, "is local", request.param)
 
 
@@ -191,10 +190,10 @@ def test_only_the_needed_pages_are_read(tmp_path) -> None:
 def test_most_of_a_chunk_and_small_ones_are_read_whole(tmp_path, monkeypatch) -> None:
     table = pa.table({"a": range(ROWS)})
     path = write(tmp_path / "a.parquet", table, use_dictionary=False)
-    monkeypatch.setattr(page_lookup, "WORTHWHILE", 0.5)
+    monkeypatch.setitem(vars(PAGE_COSTS), "most_share", 0.5)
     assert set(by_page(path, ["a"], range(300))) == {"a"}
     assert (by_page(path, ["a"], range(700)) == {}) != PLACE["is local"]
-    monkeypatch.setattr(page_lookup, "SMALL_BYTES", 1 << 20)
+    monkeypatch.setitem(vars(PAGE_COSTS), "small_bytes", 1 << 20)
     assert (by_page(path, ["a"], range(300)) == {}) != PLACE["is local"]  # there a small read is no request
 
 
@@ -366,7 +365,7 @@ def test_adjacent_pages_are_one_request(tmp_path) -> None:
 
 
 def test_files_that_are_not_local(tmp_path, monkeypatch) -> None:
-    monkeypatch.setattr(page_lookup, "REQUEST_BYTES", 1 << 20)
+    monkeypatch.setitem(vars(PAGE_COSTS), "request_bytes", 1 << 20)
     table = pa.table({"a": range(ROWS), "b": [i * 3 for i in range(ROWS)]})
     write(tmp_path / "a.parquet", table)
     files = pafs.SubTreeFileSystem(str(tmp_path), pafs.LocalFileSystem())

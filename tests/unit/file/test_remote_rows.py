@@ -14,8 +14,8 @@ from support.writers.page_indexes import encode_locations, locations, with_index
 
 import parquet_bloom
 from parquet_bloom.file.bloom_file import BloomFile
-from parquet_bloom.file.pages import page_lookup
 from parquet_bloom.file.pages.page_columns import find_page_columns
+from parquet_bloom.file.pages.page_lookup import PAGE_COSTS
 from parquet_bloom.file.pages.row_group_batch import RowGroupBatch, RowGroups, RowsOfGroups
 from parquet_bloom.metadata.page_match import Targets
 
@@ -61,9 +61,9 @@ def test_rows_are_those_of_the_file(
 ) -> None:
     """Of the columns of whose pages it is worthwhile to fetch some: each request has its price."""
     if not priced:
-        monkeypatch.setattr(page_lookup, "REQUEST_BYTES", 0)
-        monkeypatch.setattr(page_lookup, "SMALL_BYTES", 0)
-        monkeypatch.setattr(page_lookup, "WORTHWHILE", 10.0)
+        monkeypatch.setitem(vars(PAGE_COSTS), "request_bytes", 0)
+        monkeypatch.setitem(vars(PAGE_COSTS), "small_bytes", 0)
+        monkeypatch.setitem(vars(PAGE_COSTS), "most_share", 10.0)
     path = tmp_path / "a.parquet"
     table = write(path, **options)
     file, batch, _ = opened(path)
@@ -103,7 +103,7 @@ def test_columns_are_fetched_all_at_once(tmp_path: Path, monkeypatch: pytest.Mon
     with file:  # chunks are small: pyarrow fetches them whole
         assert not batch.read(NAMES, rows)
         assert not files.ranges_read
-    monkeypatch.setattr(page_lookup, "REQUEST_BYTES", 0)
+    monkeypatch.setitem(vars(PAGE_COSTS), "request_bytes", 0)
     file, batch, files = opened(path)
     with file:
         assert batch.read(["text"], rows)["text"].to_pylist() == table["text"].take([11_000, 20_077]).to_pylist()
@@ -118,8 +118,8 @@ def test_columns_are_fetched_all_at_once(tmp_path: Path, monkeypatch: pytest.Mon
 def test_an_index_that_lies_costs_requests_and_no_row(
     dictionary: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(page_lookup, "REQUEST_BYTES", 0)
-    monkeypatch.setattr(page_lookup, "SMALL_BYTES", 0)
+    monkeypatch.setitem(vars(PAGE_COSTS), "request_bytes", 0)
+    monkeypatch.setitem(vars(PAGE_COSTS), "small_bytes", 0)
     path = tmp_path / "a.parquet"
     table = write(path, use_dictionary=["few", "text"] if dictionary else False, compression="none")
     for column in ("text", "id"):

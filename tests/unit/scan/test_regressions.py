@@ -12,13 +12,13 @@ from support.by_pages import search_by_pages
 from support.malformed.malformed_ways import Doubled
 from support.oracle import oracle
 from support.oracle.oracle import I64
+from support.scans import ALL_PAGES, BY_PAGES, scan
 from support.writers import surgery
 from support.writers.page_indexes import COLUMN_INDEX, encode_bounds, locations, with_index
 
 import parquet_bloom
 from parquet_bloom import zones
 from parquet_bloom.errors import MalformedFooterError, ParquetBloomError, UnknownColumnError, UnreadableColumnError
-from parquet_bloom.file.pages import page_lookup
 from parquet_bloom.scan.scan import Scan
 
 
@@ -155,23 +155,21 @@ def test_rows_of_a_row_group_that_is_said_to_have_others_are_not_passed_over(pat
     assert parquet_bloom.read_table(path, "id = 13")["id"].to_pylist() == [13]
 
 
-def test_a_long_value_that_many_rows_have_is_not_copied_for_each(tmp_path, monkeypatch):
-    monkeypatch.setattr(page_lookup, "SMALL_BYTES", 0)
-    monkeypatch.setattr(page_lookup, "WORTHWHILE", 10.0)
+def test_a_long_value_that_many_rows_have_is_not_copied_for_each(tmp_path):
     long = ["a" * 100_000, "b" * 100_000]
     table = pa.table({"name": [long[row % 2] for row in range(4000)]})
     pq.write_table(table, tmp_path / "a.parquet", write_page_index=True, compression="zstd")
     with parquet_bloom.open(tmp_path / "a.parquet") as file:
         tracemalloc.start()
         try:
-            found = search_by_pages(file, table.schema, "name", range(4000), [b"c", b"b" * 99_999])
+            found = search_by_pages(file, table.schema, "name", range(4000), [b"c", b"b" * 99_999], ALL_PAGES)
             peak = tracemalloc.get_traced_memory()[1]
         finally:
             tracemalloc.stop()
         assert found is not None
         assert (len(found[0]), len(found[1])) == (0, 0)
         assert peak < 10 << 20  # all of them are 400 MB
-        assert search_by_pages(file, table.schema, "name", range(3), [long[1].encode()])[0] == [1]
+        assert search_by_pages(file, table.schema, "name", range(3), [long[1].encode()], ALL_PAGES)[0] == [1]
 
 
 PAGES = 4000
@@ -191,11 +189,10 @@ LIES = {
 @pytest.mark.parametrize("counted", [True, False])
 @pytest.mark.parametrize("lie", LIES)
 @pytest.mark.parametrize("kind", PAGED)
-def test_bounds_of_pages_that_contradict_the_statistics(kind, lie, counted, tmp_path, monkeypatch):
+def test_bounds_of_pages_that_contradict_the_statistics(kind, lie, counted, tmp_path):
     """Only whole numbers were held against the column chunk's, and nothing against the order that is said."""
     if kind == "text" and lie == "the first bounds for all":
         return  # it may be that they are cut short
-    monkeypatch.setattr(page_lookup, "SMALL_BYTES", 1)
     path, values = tmp_path / "a.parquet", PAGED[kind]
     writing = {"data_page_size": 2000, "write_batch_size": 100, "use_dictionary": False, "write_page_index": True}
     pq.write_table(pa.table({"a": values}), path, **writing)
@@ -208,7 +205,7 @@ def test_bounds_of_pages_that_contradict_the_statistics(kind, lie, counted, tmp_
         output = encode_bounds([False] * len(rows), low_said, high_said, counts, order=1)
         with_index(path, output, kind=COLUMN_INDEX)
         for row in (0, 1, PAGES // 2, PAGES - 1):
-            assert parquet_bloom.read_table(path, [("a", "=", values[row].as_py())]).num_rows == 1
+            assert scan(path, [("a", "=", values[row].as_py())], limits=BY_PAGES).to_arrow().num_rows == 1
 
 
 def _plain(value):

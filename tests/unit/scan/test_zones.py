@@ -21,6 +21,7 @@ import pyarrow.parquet as pq
 import pytest
 from support.one_by_one import read_local_files_one_by_one
 from support.oracle.exact_zones import ExactZones, every
+from support.scans import BY_PAGES, scan
 
 import parquet_bloom
 from parquet_bloom import zones
@@ -351,15 +352,10 @@ def test_pages_and_zones_leave_what_both_leave(tmp_path: Path) -> None:
     path = write(
         tmp_path / "lake" / "a.parquet", IDS * 50, row_group_size=20_000, write_page_index=True, max_rows_per_page=70
     )
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("parquet_bloom.file.pages.page_lookup.SMALL_BYTES", 0)
-        where = f"id = {IDS[88]} AND n >= 490 AND n < 900"
-        given = build(path, rows_per_zone=6)
-        ((ranges,),) = [
-            result.values() for result in parquet_bloom.dataset(path, zones=given).scan(where).row_ranges().values()
-        ]
-        assert ranges == [(490, 492), (888, 894)]  # of a zone from 486 on, what is in the page from 490 on
-        assert parquet_bloom.read_table(path, where, zones=given)["n"].to_pylist() == [888]
+    found = scan(path, f"id = {IDS[88]} AND n >= 490 AND n < 900", limits=BY_PAGES, zones=build(path, rows_per_zone=6))
+    ((ranges,),) = [result.values() for result in found.row_ranges().values()]
+    assert ranges == [(490, 492), (888, 894)]  # of a zone from 486 on, what is in the page from 490 on
+    assert found.to_arrow()["n"].to_pylist() == [888]
 
 
 # -------------------------------------------------------------------------------------------------- shapes of zones
