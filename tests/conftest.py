@@ -93,6 +93,18 @@ def not_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("parquet_bloom.file.identity.WAIT_SECONDS", 0.0)
 
 
+@pytest.fixture
+def settled_tokens(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Indexes know files of just now by their times: the test changes none of them twice within a tick of the clock."""
+    monkeypatch.setattr("parquet_bloom.file.identity.SETTLED_NS", -1)
+
+
+@pytest.fixture
+def settled_footers(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Footers of files of just now are cached, as those of older ones are."""
+    monkeypatch.setattr("parquet_bloom.file.metadata_cache.SETTLED_NS", -1)
+
+
 @pytest.fixture(autouse=True)
 def no_secrets_of_other_tests() -> Iterator[None]:
     """Forget secrets between tests: one test's password may be an ordinary word in the messages of the next."""
