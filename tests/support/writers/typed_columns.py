@@ -37,7 +37,7 @@ FORMATS: dict[str, dict[str, Any]] = {
         "data_page_version": "2.0",
         "compression": "gzip",
     },
-    "old": {"version": "1.0", "write_statistics": False, "use_compliant_nested_type": False},
+    "others": {"write_statistics": False, "use_compliant_nested_type": False},
 }
 
 

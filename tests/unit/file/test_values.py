@@ -97,36 +97,8 @@ def test_only_values_that_some_row_has(tmp_path, opened):
     assert oracle.filters(output)[0, "word"].bitset == expected.to_bytes()
 
 
-@pytest.mark.parametrize("page_version", ["1.0", "2.0"])
-@pytest.mark.parametrize(
-    ("name", "values"),
-    [
-        ("flat", [None, *WORDS]),
-        ("list.list.element", [WORDS[:3], None, [], [None, WORDS[7]]]),
-        (
-            "struct.of.it",
-            [{"of": {"it": WORDS[1]}}, {"of": None}, None, {"of": {"it": None}}, {"of": {"it": WORDS[5]}}],
-        ),
-    ],
-)
-def test_nulls_lists_and_structs(tmp_path, opened, name, values, page_version):
-    path = tmp_path / "nested.parquet"
-    table = pa.table({name.split(".")[0]: values * 2000})
-    pq.write_table(table, path, row_group_size=3 * len(values) * 500, data_page_version=page_version)
-    column = opened(path, name)
-    for row_group in column.groups:
-        assert column.from_dictionary(row_group)
-        assert column.occurring(row_group) == column.read(row_group)
-
-
-def test_no_value_at_all(tmp_path, opened):
-    path = tmp_path / "nulls.parquet"
-    pq.write_table(pa.table({"word": pa.array([None] * 100, pa.string())}), path)
-    assert opened(path, "word").occurring(0) == set()
-
-
-def test_a_dictionary_that_was_given_up(tmp_path, opened, monkeypatch):
-    """Values after it are stored plainly: all are found, also if the chunk is taken for one of a dictionary."""
+def test_a_dictionary_that_was_given_up(tmp_path, opened):
+    """Values after it are stored plainly: all are found."""
     path = tmp_path / "given-up.parquet"
     values = [f"value {i // 2}" for i in range(20_000)]
     pq.write_table(pa.table({"word": values}), path, dictionary_pagesize_limit=4096, data_page_size=1024)
@@ -135,24 +107,6 @@ def test_a_dictionary_that_was_given_up(tmp_path, opened, monkeypatch):
     column = opened(path, "word")
     assert not column.from_dictionary(0)
     assert column.occurring(0) == texts(values)
-    monkeypatch.setattr(ColumnReader, "_has_dictionary", lambda *_: True)
-    assert column.occurring(0) == texts(values)
-
-
-@pytest.mark.parametrize(
-    ("values", "options"),
-    [
-        (WORDS * 50, {"use_dictionary": False}),
-        ([f"value {i}" for i in range(2000)], {}),  # all different: the dictionary is as large as the values
-        (list(range(40)) * 50, {}),
-    ],
-)
-def test_where_no_dictionary_helps(tmp_path, opened, values, options):
-    path = tmp_path / "plain.parquet"
-    pq.write_table(pa.table({"word": values}), path, **options)
-    column = opened(path, "word")
-    assert not column.from_dictionary(0)
-    assert column.occurring(0) == column.read(0)
 
 
 @pytest.mark.parametrize("number", [40, -1])
