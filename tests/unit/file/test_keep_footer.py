@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import io
 from pathlib import Path
-from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -42,16 +41,16 @@ def test_readers_with_an_old_length_read_what_it_was(path: Path) -> None:
     assert parquet_bloom.read_table(path, "id = 31")["name"].to_pylist() == ["name 31"]
 
 
-@pytest.mark.parametrize("dropped", [[None], [["id"], ["name"]], [["name"], ["id"]]], ids=["all", "id", "name"])
 @pytest.mark.parametrize("retained", [(True, True), (True, False), (False, True)], ids=["both", "first", "second"])
-def test_dropping_leaves_no_trace(path: Path, retained: tuple[bool, bool], dropped: list[Any]) -> None:
+def test_dropping_leaves_no_trace(path: Path, retained: tuple[bool, bool]) -> None:
     before = path.read_bytes()
-    for column, keep_footer in zip(COLUMNS, retained, strict=True):
-        parquet_bloom.embed(path, [column], keep_footer=keep_footer)
-    for columns in dropped:
-        parquet_bloom.drop(path, columns)
-        assert parquet_bloom.verify(path, data=True).ok
-    assert path.read_bytes() == before
+    for dropped in ([None], [["id"], ["name"]], [["name"], ["id"]]):
+        for column, keep_footer in zip(COLUMNS, retained, strict=True):
+            parquet_bloom.embed(path, [column], keep_footer=keep_footer)
+        for columns in dropped:
+            parquet_bloom.drop(path, columns)
+            assert parquet_bloom.verify(path, data=True).ok
+        assert path.read_bytes() == before
 
 
 def test_built_anew_beside_what_was(path: Path) -> None:

@@ -63,7 +63,9 @@ def test_annotated_and_renamed_columns(tmp_path: Path, by_page: Any) -> None:
         every = pq.ParquetFile(path).read_row_group(0)
         found = by_page(path, every.schema.names, [3, 300, 301])
         assert set(found) == {"a.b", "not null", "duration"}  # a dictionary's numbers of 8 bits may not suffice
-        assert all(column.equals(every[name].take([3, 300, 301]).combine_chunks()) for name, column in found.items())
+        expected = every.take([3, 300, 301])
+        assert all(column.to_pylist() == expected[name].to_pylist() for name, column in found.items())
+        assert all(column.type == expected[name].type for name, column in found.items())
         result = parquet_bloom.read_table(path, [("not null", "in", [3, 300])])
         assert result.schema.equals(every.schema, check_metadata=True)
         assert result.to_pylist() == every.take([3, 300]).to_pylist()
@@ -83,7 +85,8 @@ def test_only_the_needed_pages_are_read(tmp_path: Path) -> None:
     assert taken < 0.15 * path.stat().st_size
     for where in ("key = 12345", "key > 12344 AND key < 12346"):
         files = CountedFileSystem({"a.parquet": path.read_bytes()})
-        assert parquet_bloom.read_table("a.parquet", where, filesystem=files).equals(table.slice(12_345, 1))
+        found = scan("a.parquet", where, limits=BY_PAGES, filesystem=files).to_arrow()
+        assert found.equals(table.slice(12_345, 1))
         assert sum(end - start for start, end in files.ranges_read) < 0.3 * path.stat().st_size
 
 

@@ -141,38 +141,24 @@ def leaf_in(*kinds: int) -> OrcLeaf:
 STRUCT, LIST = 12, 10
 
 
-@pytest.mark.parametrize(
-    ("kinds", "parents", "own", "has_values"),
-    [
-        ((), [], (0, False), None),
-        ((), [], (0, None), False),
-        ((), [], (0, True), False),
-        ((), [], (9, False), None),
-        ((), [], (10, False), True),
-        ((STRUCT,), None, (0, False), None),
-        ((STRUCT,), [Counts(10, False)], (0, False), None),
-        ((STRUCT,), [Counts(0, False)], (0, False), None),
-        ((STRUCT,), [Counts(0, True)], (0, False), False),
-        ((STRUCT,), [Counts(4, True)], (4, False), True),
-        ((STRUCT,), [Counts(4, True)], (3, False), None),
-        ((STRUCT,), [Counts(4, True)], (5, None), None),
-        ((STRUCT,), [Counts(4, True)], (3, True), True),
-        ((STRUCT,), None, (4, False), True),
-        ((STRUCT, STRUCT), [Counts(10, False), Counts(0, False)], (0, False), None),
-        ((STRUCT, STRUCT), [Counts(10, False), Counts(0, True)], (0, False), False),
-        ((LIST,), [Counts(10, False)], (0, False), False),
-        ((LIST,), [Counts(0, False)], (0, False), None),
-        ((LIST,), [None], (0, False), None),
-        ((LIST,), [Counts(10, False)], (99, False), True),
-    ],
-)
-def test_counts_that_contradict_what_a_column_is_in(
-    kinds: tuple[int, ...], parents: list[Counts | None] | None, own: tuple[int, bool | None], has_values: bool | None
-) -> None:
-    leaf = leaf_in(*kinds)
-    types = [{"kind": STRUCT}, *({"kind": kind} for kind in kinds), {"kind": 4}]
-    tail = OrcTail({"types": types}, Compression("none", 1), 0, 0, "java", None, 9, None)
-    count, has_null = own
-    message = message_of([(1, 0, count), *([] if has_null is None else [(10, 0, int(has_null))])])
-    statistics = read_statistics(message, 0, len(message), leaf, tail, 10, parents)
-    assert statistics.has_values is has_values
+def test_counts_that_contradict_what_a_column_is_in() -> None:
+    full, empty, nulls = Counts(10, False), Counts(0, False), Counts(0, True)
+    some = [Counts(4, True)]
+    for kinds, parents, own, has_values in (
+        *(((), [], (0, False), None), ((), [], (0, None), False), ((), [], (0, True), False)),
+        *(((), [], (9, False), None), ((), [], (10, False), True)),
+        *(((STRUCT,), parents, (0, False), None) for parents in (None, [full], [empty])),
+        *(((STRUCT,), [nulls], (0, False), False), ((STRUCT,), some, (4, False), True)),
+        *(((STRUCT,), some, (3, False), None), ((STRUCT,), some, (5, None), None)),
+        *(((STRUCT,), some, (3, True), True), ((STRUCT,), None, (4, False), True)),
+        *(((STRUCT, STRUCT), [full, empty], (0, False), None), ((STRUCT, STRUCT), [full, nulls], (0, False), False)),
+        *(((LIST,), [full], (0, False), False), ((LIST,), [empty], (0, False), None)),
+        *(((LIST,), [None], (0, False), None), ((LIST,), [full], (99, False), True)),
+    ):
+        leaf = leaf_in(*kinds)
+        types = [{"kind": STRUCT}, *({"kind": kind} for kind in kinds), {"kind": 4}]
+        tail = OrcTail({"types": types}, Compression("none", 1), 0, 0, "java", None, 9, None)
+        count, has_null = own
+        message = message_of([(1, 0, count), *([] if has_null is None else [(10, 0, int(has_null))])])
+        statistics = read_statistics(message, 0, len(message), leaf, tail, 10, parents)
+        assert statistics.has_values is has_values, (kinds, parents, own)

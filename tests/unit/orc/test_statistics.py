@@ -238,44 +238,25 @@ def test_long_texts_are_cut_by_pyarrow_and_java(tmp_path: Path) -> None:
     assert statistics.high is None or statistics.high >= values[1].encode()  # type: ignore[operator]
 
 
-@pytest.mark.parametrize(
-    ("low", "high", "expected"),
-    [
-        (b"-1.5", b"100", (-150, 10_000)),
-        (b"0", b"0.01", (0, 1)),
-        (b"1.234", b"2", (None, 200)),  # no value of the column's scale
-        (b"NaN", b"2", (None, 200)),
-        (b"Infinity", b"2", (None, 200)),
-        (b"1e999999", b"2", (None, 200)),
-        (b"", b"2", (None, 200)),
-        (b"\xff", b"2", (None, 200)),
-        (b"1" * 101, b"2", (None, 200)),
-        (b"3", b"2", (None, None)),
-    ],
-)
-def test_decimals(low: bytes, high: bytes, expected: tuple[Any, Any]) -> None:
-    assert bounds(leaf("DECIMAL", precision=20, scale=2), 6, (1, 2, low), (2, 2, high)) == expected
+def test_decimals() -> None:
+    of = leaf("DECIMAL", precision=20, scale=2)
+    for low, high, expected in (
+        *((b"-1.5", b"100", (-150, 10_000)), (b"0", b"0.01", (0, 1)), (b"3", b"2", (None, None))),
+        *((low, b"2", (None, 200)) for low in (b"1.234", b"NaN", b"Infinity", b"1e999999", b"", b"\xff", b"1" * 101)),
+    ):
+        assert bounds(of, 6, (1, 2, low), (2, 2, high)) == expected, low
+    own_scales = leaf("DECIMAL")
+    assert own_scales.column_type.kind.name == "UNKNOWN"
+    assert bounds(own_scales, 6, (1, 2, b"1"), (2, 2, b"2")) == (None, None)
 
 
-def test_decimals_each_of_its_own_scale() -> None:
-    of = leaf("DECIMAL")
-    assert of.column_type.kind.name == "UNKNOWN"
-    assert bounds(of, 6, (1, 2, b"1"), (2, 2, b"2")) == (None, None)
-
-
-@pytest.mark.parametrize(
-    ("calendar", "low", "is_valid"),
-    [
+def test_dates() -> None:
+    for calendar, low, is_valid in (
         ("proleptic", -700_000, True),
-        ("hybrid", GREGORIAN_DAY - 1, False),
-        ("hybrid", GREGORIAN_DAY, True),
-        (None, GREGORIAN_DAY - 1, False),
-        (None, GREGORIAN_DAY, True),
-    ],
-)
-def test_dates(calendar: str | None, low: int, is_valid: bool) -> None:
-    statistics = bounds(leaf("DATE"), 7, (1, 0, sint(low)), (2, 0, sint(9)), by=tail(calendar=calendar))
-    assert statistics == ((low, 9) if is_valid else (None, None))
+        *((calendar, GREGORIAN_DAY - early, not early) for calendar in ("hybrid", None) for early in (1, 0)),
+    ):
+        statistics = bounds(leaf("DATE"), 7, (1, 0, sint(low)), (2, 0, sint(9)), by=tail(calendar=calendar))
+        assert statistics == ((low, 9) if is_valid else (None, None))
     assert (dt.date(1970, 1, 1) + dt.timedelta(GREGORIAN_DAY)) == dt.date(1582, 10, 15)
 
 
