@@ -29,27 +29,6 @@ def other(mark: int, bucket: int, num_buckets: int) -> int:
     return (((h ^ h >> 32) >> 32) * num_buckets // 2**32 - bucket) % num_buckets
 
 
-def row_bytes(marks: list[int], bits: int, row: int) -> bytes:
-    """Encode a row as in the layout."""
-    if bits == 8:
-        body = bytes(marks)
-    elif bits == 12:
-        padded = [*marks, 0] if len(marks) % 2 else marks
-        body = bytes(mark & 0xFF for mark in marks)
-        body += bytes((a >> 8) | ((b >> 8) << 4) for a, b in zip(padded[::2], padded[1::2], strict=True))
-    else:
-        body = b"".join((mark & 0xFFFF).to_bytes(2, "little") for mark in marks)
-        body += bytes(mark >> 16 for mark in marks) if bits == 24 else b""
-    words, sums = [0] * 8, [0] * 8
-    lanes = np.frombuffer(body + bytes(-len(body) % 64), np.uint64).tolist()
-    for number, word in enumerate(lanes):
-        lane = number % 8
-        words[lane] = (words[lane] + (word ^ (word >> 32))) & MASK
-        sums[lane] = (sums[lane] + words[lane]) & MASK
-    state = b"".join(number.to_bytes(8, "little") for number in [*words, *sums, len(body), row])
-    return body + (xxh64(state) & 0xFFFFFFFF).to_bytes(4, "little")
-
-
 @given(st.lists(HASHES, max_size=30), st.integers(1, 2**24), st.sampled_from(BITS))
 def test_places(hashes: list[int], num_buckets: int, bits: int) -> None:
     arrays = Layout(num_buckets, bits).locate(np.array(hashes, np.uint64))
@@ -137,6 +116,27 @@ def marks_of(rng: np.random.Generator, shape: tuple[int, int], bits: int) -> np.
 @pytest.mark.parametrize("bits", BITS)
 @pytest.mark.parametrize("num_slots", [0, 1, 2, 15, 16, 17, 63, 64, 65, 333])
 def test_rows_as_bytes(bits: int, num_slots: int) -> None:
+
+    def row_bytes(marks: list[int], bits: int, row: int) -> bytes:
+        """Encode a row as in the layout."""
+        if bits == 8:
+            body = bytes(marks)
+        elif bits == 12:
+            padded = [*marks, 0] if len(marks) % 2 else marks
+            body = bytes(mark & 0xFF for mark in marks)
+            body += bytes((a >> 8) | ((b >> 8) << 4) for a, b in zip(padded[::2], padded[1::2], strict=True))
+        else:
+            body = b"".join((mark & 0xFFFF).to_bytes(2, "little") for mark in marks)
+            body += bytes(mark >> 16 for mark in marks) if bits == 24 else b""
+        words, sums = [0] * 8, [0] * 8
+        lanes = np.frombuffer(body + bytes(-len(body) % 64), np.uint64).tolist()
+        for number, word in enumerate(lanes):
+            lane = number % 8
+            words[lane] = (words[lane] + (word ^ (word >> 32))) & MASK
+            sums[lane] = (sums[lane] + words[lane]) & MASK
+        state = b"".join(number.to_bytes(8, "little") for number in [*words, *sums, len(body), row])
+        return body + (xxh64(state) & 0xFFFFFFFF).to_bytes(4, "little")
+
     layout = Layout(5, bits)
     marks = marks_of(np.random.default_rng(num_slots), (3, num_slots), bits)
     data = pack(layout, marks, 2)

@@ -264,13 +264,6 @@ for _ in range(2):
 # ------------------------------------------------------------------------------------------------------------
 
 
-def damage(folder: Path, change: Any) -> None:
-    with sqlite3.connect(folder / NAME) as connection:
-        for number, record in connection.execute("SELECT number, record FROM records").fetchall():
-            connection.execute("UPDATE records SET record = ? WHERE number = ?", (change(record), number))
-    connection.close()
-
-
 def flipped(record: bytes) -> bytes:
     data = bytearray(record)
     data[random.Random(len(record)).randrange(len(data))] ^= 1
@@ -285,6 +278,13 @@ def flipped(record: bytes) -> bytes:
 def test_a_record_that_fails_its_checksum_is_read_anew(
     lake: Path, folder: Path, change: Any, caplog: pytest.LogCaptureFixture
 ) -> None:
+
+    def damage(folder: Path, change: Any) -> None:
+        with sqlite3.connect(folder / NAME) as connection:
+            for number, record in connection.execute("SELECT number, record FROM records").fetchall():
+                connection.execute("UPDATE records SET record = ? WHERE number = ?", (change(record), number))
+        connection.close()
+
     first = fill(lake, folder)
     damage(folder, change)
     again = fill(lake, folder)

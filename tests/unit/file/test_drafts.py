@@ -42,14 +42,6 @@ def make_table(groups: int = 2) -> pa.Table:
     )
 
 
-def twins(table: pa.Table, name: str, num_bytes: int) -> dict[tuple[int, str], drafts.DraftFilter]:
-    return {
-        (group, column): drafts.filled(name, num_bytes, plain_values(table.slice(group * GROUP, GROUP)[column]))
-        for group in range(table.num_rows // GROUP)
-        for column in COLUMNS
-    }
-
-
 @pytest.fixture(params=[False, True], ids=["apart", "counted"])
 def counted(request: pytest.FixtureRequest) -> bool:
     """Return whether the sizes of column chunks include the filters at their beginning."""
@@ -75,6 +67,24 @@ def write(path: Path, name: str, **options: object) -> pa.Table:
 @pytest.mark.parametrize("name", DRAFTS)
 @pytest.mark.parametrize("num_bytes", [256, 1 << 14])  # read whole, and by blocks
 def test_filters_under_their_variant(path, name, counted, num_bytes):
+
+    def twin_contains(twin: drafts.DraftFilter, value: object) -> bool:
+        """Return whether a filter's twin may contain a value."""
+        if value is None:
+            return True
+        if value == 0.0 and isinstance(value, float):
+            return any(twin.check(struct.pack("<d", zero)) for zero in (0.0, -0.0))
+        if isinstance(value, str):
+            return twin.check(value.encode())
+        return -(2**63) <= value < 2**63 and twin.check(struct.pack("<d" if isinstance(value, float) else "<q", value))
+
+    def twins(table: pa.Table, name: str, num_bytes: int) -> dict[tuple[int, str], drafts.DraftFilter]:
+        return {
+            (group, column): drafts.filled(name, num_bytes, plain_values(table.slice(group * GROUP, GROUP)[column]))
+            for group in range(table.num_rows // GROUP)
+            for column in COLUMNS
+        }
+
     table = write(path, name, counted=counted, num_bytes=num_bytes, write_page_index=num_bytes == 256)
     expected = twins(table, name, num_bytes)
     queried = {"i": [13, 7, 1300, None, 2**70], "s": ["s1", "s99", "nothing"], "d": [0.0, 1 / 3, 0.25]}
@@ -91,17 +101,6 @@ def test_filters_under_their_variant(path, name, counted, num_bytes):
                 assert row == [twin_contains(twin, value) for value in values]
                 assert [value in chunk.filter for value in values] == row
     assert parquet_bloom.verify(path, data=True, variant=name).ok
-
-
-def twin_contains(twin: drafts.DraftFilter, value: object) -> bool:
-    """Return whether a filter's twin may contain a value."""
-    if value is None:
-        return True
-    if value == 0.0 and isinstance(value, float):
-        return any(twin.check(struct.pack("<d", zero)) for zero in (0.0, -0.0))
-    if isinstance(value, str):
-        return twin.check(value.encode())
-    return -(2**63) <= value < 2**63 and twin.check(struct.pack("<d" if isinstance(value, float) else "<q", value))
 
 
 @pytest.mark.parametrize("name", DRAFTS[::2])

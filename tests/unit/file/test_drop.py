@@ -218,15 +218,15 @@ def test_bytes_that_only_look_like_filters_stay(plain, damage):
     assert plain.read_bytes() == data
 
 
-def footer_filters(path: Path) -> dict[tuple[int, str], bytes]:
-    """Any bytes at the offset that the footer gives for a filter."""
-    data = path.read_bytes()
-    with parquet_bloom.open(path) as file:
-        chunks = {(chunk.row_group, chunk.column): chunk for chunk in file.chunks()}
-        return {key: data[chunk.offset : chunk.offset + (chunk.length or 0)] for key, chunk in chunks.items()}
-
-
 def test_broken_filters_are_dropped_and_hurt_no_other(tmp_path):
+
+    def footer_filters(path: Path) -> dict[tuple[int, str], bytes]:
+        """Any bytes at the offset that the footer gives for a filter."""
+        data = path.read_bytes()
+        with parquet_bloom.open(path) as file:
+            chunks = {(chunk.row_group, chunk.column): chunk for chunk in file.chunks()}
+            return {key: data[chunk.offset : chunk.offset + (chunk.length or 0)] for key, chunk in chunks.items()}
+
     good = malformed.good_file(tmp_path / "good.parquet")
     for case in malformed.cases(good, tmp_path):
         path, before, stored = case.path, case.path.read_bytes(), footer_filters(case.path)
@@ -285,16 +285,16 @@ def test_the_mode_stays_and_other_names_keep_the_old_file(plain, tmp_path):
     assert (tmp_path / "other.parquet").read_bytes() == before
 
 
-def assert_refused(kind: type[Exception], path: Path, columns: Any, match: str, **options: Any) -> None:
-    before = {file: file.read_bytes() for file in path.parent.iterdir() if file.is_file()}
-    with pytest.raises(kind, match=match) as caught:
-        parquet_bloom.drop(path, columns, **options)
-    assert isinstance(caught.value, errors.ParquetBloomError)
-    assert "\n" not in str(caught.value)
-    assert {file: file.read_bytes() for file in path.parent.iterdir() if file.is_file()} == before
-
-
 def test_refused_input(plain, tmp_path):
+
+    def assert_refused(kind: type[Exception], path: Path, columns: Any, match: str, **options: Any) -> None:
+        before = {file: file.read_bytes() for file in path.parent.iterdir() if file.is_file()}
+        with pytest.raises(kind, match=match) as caught:
+            parquet_bloom.drop(path, columns, **options)
+        assert isinstance(caught.value, errors.ParquetBloomError)
+        assert "\n" not in str(caught.value)
+        assert {file: file.read_bytes() for file in path.parent.iterdir() if file.is_file()} == before
+
     parquet_bloom.embed(plain, ["id"])
     assert_refused(errors.UnknownColumnError, plain, ["nobody"], "plain.parquet: column 'nobody': no such column")
     assert_refused(errors.ParquetBloomError, plain, [], "None means all")

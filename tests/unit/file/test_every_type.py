@@ -87,26 +87,25 @@ def same(found: pa.Table, expected: pa.Table) -> bool:
     return all(plain(a).equals(plain(b)) for a, b in zip(found.columns, expected.columns, strict=True))
 
 
-def plain_values(column: pa.ChunkedArray) -> list[Any]:
-    """Return values that can be compared, of any time too."""
-    array = column.combine_chunks()
-    if isinstance(array, pa.ExtensionArray):
-        array = array.storage
-    if pa.types.is_temporal(array.type):
-        array = array.view(pa.int32() if array.type.bit_width == 32 else pa.int64())
-    return array.to_pylist()
-
-
-def has_literal(scalar: pa.Scalar) -> bool:
-    try:
-        return scalar.as_py() is not None
-    except (ValueError, OverflowError):  # years that Python does not have
-        return False
-
-
 @each_format
 def test_rows_are_those_of_pyarrow(name: str, tables: list[pa.Table], tmp_path: Path) -> None:
     """Few, many and all rows are read, and values of each column are found, by pages where that can be."""
+
+    def has_literal(scalar: pa.Scalar) -> bool:
+        try:
+            return scalar.as_py() is not None
+        except (ValueError, OverflowError):  # years that Python does not have
+            return False
+
+    def plain_values(column: pa.ChunkedArray) -> list[Any]:
+        """Return values that can be compared, of any time too."""
+        array = column.combine_chunks()
+        if isinstance(array, pa.ExtensionArray):
+            array = array.storage
+        if pa.types.is_temporal(array.type):
+            array = array.view(pa.int32() if array.type.bit_width == 32 else pa.int64())
+        return array.to_pylist()
+
     paths = write(tmp_path / "lake", tables, name)
     every = pa.concat_tables([pq.ParquetFile(path).read() for path in paths])
     rng = np.random.default_rng(5)

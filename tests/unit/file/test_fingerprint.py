@@ -63,39 +63,6 @@ def both(path: Any, **where: Any) -> tuple[int, int]:
     return of_footer(path, **where), of_chunks(path, **where)
 
 
-def by_the_oracle(path: Path) -> int:
-    """The footer's fingerprint, by taking the footer apart into fields and writing it without two of them."""
-    footer = oracle.read_footer(path)
-    for _, metadata in surgery.each_chunk(footer):
-        metadata.pop(oracle.OFFSET, None)
-        metadata.pop(oracle.LENGTH, None)
-    return oracle.xxh64(oracle.write_struct(footer))
-
-
-def chunks_by_the_oracle(path: Path, columns: list[str], piece: int) -> int:
-    """The chunks' fingerprint of a small file: every piece's sum, in batches whose sums begin with the one before."""
-    data, metadata = path.read_bytes(), pq.read_metadata(path)
-    heads, pieces = b"", []
-    for group in range(metadata.num_row_groups):
-        for number in range(metadata.num_columns):
-            chunk = metadata.row_group(group).column(number)
-            if chunk.path_in_schema not in columns:
-                continue
-            first = chunk.dictionary_page_offset or chunk.data_page_offset
-            stored = data[first : first + chunk.total_compressed_size]
-            heads += struct.pack("<QQQ", group, number, len(stored))
-            pieces += [stored[at : at + piece] for at in range(0, len(stored), piece)]
-    total, batch = oracle.xxh64(heads), []
-    for part in pieces:
-        batch.append(part)
-        if sum(map(len, batch)) > 3 * piece:
-            total = oracle.xxh64(struct.pack(f"<{1 + len(batch)}Q", total, *map(oracle.xxh64, batch)))
-            batch = []
-    if batch:
-        total = oracle.xxh64(struct.pack(f"<{1 + len(batch)}Q", total, *map(oracle.xxh64, batch)))
-    return total
-
-
 # ------------------------------------------------------------------------------------------------------------
 # What filters do not change
 # ------------------------------------------------------------------------------------------------------------
@@ -129,6 +96,15 @@ def test_embed_and_drop_change_neither(tmp_path: Path, options: dict[str, Any]) 
 
 @by_writing
 def test_it_is_the_footer_less_two_fields(tmp_path: Path, options: dict[str, Any]) -> None:
+
+    def by_the_oracle(path: Path) -> int:
+        """The footer's fingerprint, by taking the footer apart into fields and writing it without two of them."""
+        footer = oracle.read_footer(path)
+        for _, metadata in surgery.each_chunk(footer):
+            metadata.pop(oracle.OFFSET, None)
+            metadata.pop(oracle.LENGTH, None)
+        return oracle.xxh64(oracle.write_struct(footer))
+
     path = write(tmp_path / "a.parquet", **options)
     assert of_footer(path) == by_the_oracle(path)
     parquet_bloom.embed(path, ["id", "user.key"], replace=True)
@@ -239,6 +215,30 @@ def test_every_byte_of_the_chosen_columns_counts_and_none_else(tmp_path: Path) -
 
 def test_pieces_and_batches_are_those_of_the_twin(tmp_path: Path) -> None:
     """Chunks of more than a piece of 4 MiB, of which three are hashed together; little is read at once."""
+
+    def chunks_by_the_oracle(path: Path, columns: list[str], piece: int) -> int:
+        """The chunks' fingerprint: every piece's sum, in batches whose sums begin with the one before."""
+        data, metadata = path.read_bytes(), pq.read_metadata(path)
+        heads, pieces = b"", []
+        for group in range(metadata.num_row_groups):
+            for number in range(metadata.num_columns):
+                chunk = metadata.row_group(group).column(number)
+                if chunk.path_in_schema not in columns:
+                    continue
+                first = chunk.dictionary_page_offset or chunk.data_page_offset
+                stored = data[first : first + chunk.total_compressed_size]
+                heads += struct.pack("<QQQ", group, number, len(stored))
+                pieces += [stored[at : at + piece] for at in range(0, len(stored), piece)]
+        total, batch = oracle.xxh64(heads), []
+        for part in pieces:
+            batch.append(part)
+            if sum(map(len, batch)) > 3 * piece:
+                total = oracle.xxh64(struct.pack(f"<{1 + len(batch)}Q", total, *map(oracle.xxh64, batch)))
+                batch = []
+        if batch:
+            total = oracle.xxh64(struct.pack(f"<{1 + len(batch)}Q", total, *map(oracle.xxh64, batch)))
+        return total
+
     rng = np.random.default_rng(5)
     table = pa.table({"id": rng.integers(0, 1 << 60, 3_000_000), "key": rng.integers(0, 1 << 60, 3_000_000)})
     options = {"row_group_size": 2_500_000, "use_dictionary": False, "compression": "none"}

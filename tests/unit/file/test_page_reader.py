@@ -18,8 +18,9 @@ from support.writers import surgery
 from support.writers.page_indexes import encode_locations, locations, with_index
 
 import parquet_bloom
+from parquet_bloom.file.pages.page_columns import find_page_columns
 from parquet_bloom.file.pages.page_lookup import PAGE_COSTS, PageCosts, PageLookup
-from parquet_bloom.file.pages.row_group_batch import PageFetcher
+from parquet_bloom.file.pages.row_group_batch import PageFetcher, RowGroupBatch, RowGroups, RowsOfGroups
 from parquet_bloom.metadata.footer import Footer
 from parquet_bloom.metadata.page_index import MAX_INDEX_BYTES
 from parquet_bloom.scan.scan_options import Limits
@@ -220,6 +221,29 @@ def test_an_index_that_lies_changes_nothing(tmp_path: Path, by_page: Any, lie: s
         assert not got or got["a"].to_pylist() == [row]
         for where in (f"b = {3 * row}", f"a = {row}"):
             assert scan(name, where, limits=BY_PAGES, filesystem=files).to_arrow().equals(table.slice(row, 1))
+
+
+@pytest.mark.parametrize("dictionary", [True, False])
+def test_a_remote_index_that_lies_costs_requests_and_no_row(dictionary: bool, tmp_path: Path) -> None:
+    """Of pages before that of a row no more is fetched than their headers, which say that the index is wrong."""
+    rng = np.random.default_rng(3)
+    ids = rng.permutation(20_000)
+    texts = pa.array([f"text number {number:020}" for number in ids], mask=rng.random(len(ids)) < 0.2)
+    table = pa.table({"id": ids, "text": texts})
+    options = {"use_dictionary": ["text"] if dictionary else False, "compression": "none"}
+    path = write(tmp_path / "a.parquet", table, data_page_size=16_000, write_batch_size=500, **options)
+    for column in ("text", "id"):
+        lying = [(offset, size, row + (0 < row < 5000)) for offset, size, row in locations(path, column)]
+        with_index(path, encode_locations(lying), column)
+    costs = PageCosts(small_bytes=0, request_bytes=0)
+    for rows in ([3000], [1], [19_999], [4000, 6000]):
+        with parquet_bloom.open("a.parquet", CountedFileSystem({"a.parquet": path.read_bytes()})) as file:
+            groups, columns = RowGroups([file.footer], [(0, 0)]), find_page_columns(file, table.schema)
+            batch = RowGroupBatch.of_file(file, groups, columns, costs)
+            selected = RowsOfGroups(np.array([len(rows)]), np.array(rows))
+            for name in ("text", "id"):
+                for array in batch.read([name], selected).values():
+                    assert array.to_pylist() == table[name].take(rows).to_pylist()
 
 
 @pytest.mark.ci

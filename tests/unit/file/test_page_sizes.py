@@ -251,20 +251,20 @@ def test_numbers_of_one_column_do_not_keep_others_from_being_read(tmp_path):
             assert parquet_bloom.dataset(str(path)).get("v", [14], ["row"])["row"].to_pylist() == [3]
 
 
-def mark_as_null(path, column):
-    annotation = Struct({11: (STRUCT, Struct())})
-
-    def change(footer):
-        element = surgery.schema_element(footer, column)
-        for number in (6, 10):
-            element.pop(number, None)
-        element.set(10, STRUCT, annotation)
-
-    surgery.rewrite_footer(path, change)
-
-
 @pytest.mark.parametrize(("column", "copies"), [("v", 1), ("w", 1), ("v", 20_000)])
 def test_a_column_annotated_unknown_is_null_whatever_it_stores(tmp_path, column, copies):
+
+    def mark_as_null(path, column):
+        annotation = Struct({11: (STRUCT, Struct())})
+
+        def change(footer):
+            element = surgery.schema_element(footer, column)
+            for number in (6, 10):
+                element.pop(number, None)
+            element.set(10, STRUCT, annotation)
+
+        surgery.rewrite_footer(path, change)
+
     table = pa.concat_tables([TABLE.filter(TABLE["v"].is_valid())] * copies)
     for name in "ab":  # one file, and several that are planned together
         path = tmp_path / f"{name}.parquet"

@@ -7,7 +7,6 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
 from support.servers.in_memory import InMemory
@@ -56,16 +55,16 @@ def test_a_page_whose_header_is_wrong_hides_no_rows(tmp_path: Path) -> None:
             make_batch(chunk, pages).search(*search)
 
 
-def pack_numbers(numbers: list[int], width: int) -> bytes:
-    """Return numbers of dictionary entries as the values of a page: one bit-packed run."""
-    groups = -(-len(numbers) // 8)
-    bits = sum(number << width * i for i, number in enumerate(numbers))
-    header = groups << 1 | 1
-    return bytes([width, header & 0x7F | 0x80, header >> 7]) + bits.to_bytes(groups * width, "little")
-
-
 @pytest.mark.parametrize(("width", "num_entries"), [(1, 2), (2, 3), (3, 8), (5, 17), (7, 100), (8, 256), (9, 300)])
 def test_packed_numbers_of_entries(width: int, num_entries: int) -> None:
+
+    def pack_numbers(numbers: list[int], width: int) -> bytes:
+        """Return numbers of dictionary entries as the values of a page: one bit-packed run."""
+        groups = -(-len(numbers) // 8)
+        bits = sum(number << width * i for i, number in enumerate(numbers))
+        header = groups << 1 | 1
+        return bytes([width, header & 0x7F | 0x80, header >> 7]) + bits.to_bytes(groups * width, "little")
+
     rng = np.random.default_rng(width)
     required = StoredColumn(8, [0], 0)
     for count in (1, 7, 8, 9, 64, 1001):
@@ -155,15 +154,15 @@ def test_many_bytes_are_not_taken_at_once(tmp_path: Path) -> None:
         assert found["long"].unique().to_pylist() == [text]
 
 
-def make_page(body: bytes, size: int, num_values: int = 1, dictionary: bool = False) -> bytes:
-    """Return a page of version 1 whose header claims that so many bytes were compressed."""
-    fields = [(1, I32, num_values), (2, I32, 0), *([] if dictionary else [(3, I32, 3), (4, I32, 3)])]
-    header = [(1, I32, 2 if dictionary else 0), (2, I32, size), (3, I32, len(body))]
-    return write_struct([*header, (7 if dictionary else 5, STRUCT, fields)]) + body
-
-
 @pytest.mark.parametrize("codec", [2, 4, 6, 7])
 def test_pages_that_cannot_be_decompressed_are_declined(codec: int) -> None:
+
+    def make_page(body: bytes, size: int, num_values: int = 1, dictionary: bool = False) -> bytes:
+        """Return a page of version 1 whose header claims that so many bytes were compressed."""
+        fields = [(1, I32, num_values), (2, I32, 0), *([] if dictionary else [(3, I32, 3), (4, I32, 3)])]
+        header = [(1, I32, 2 if dictionary else 0), (2, I32, size), (3, I32, len(body))]
+        return write_struct([*header, (7 if dictionary else 5, STRUCT, fields)]) + body
+
     name = {2: "gzip", 4: "brotli", 6: "zstd", 7: "lz4_raw"}[codec]
     text = b"abcdefghijkl" * 50
     packed, column = pa.Codec(name).compress(text, asbytes=True), StoredColumn(len(text), [0], 0)

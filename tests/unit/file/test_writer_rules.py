@@ -204,17 +204,17 @@ def test_other_columns_of_bad_writers_are_pruned(tmp_path: Path) -> None:
 
 def test_columns_that_may_be_dictionaries(tmp_path: Path) -> None:
     """Without the Arrow schema, or with one that cannot be read, any text may have been one."""
+
+    def _spoil_schema(footer: Struct) -> None:
+        for pair in footer.value(5).items:
+            if pair.value(1) == b"ARROW:schema":
+                pair.set(2, BINARY, b"no schema")
+
     for change in (lambda footer: footer.pop(5, None), lambda footer: _spoil_schema(footer)):
         path = write(tmp_path / "a.parquet", "parquet-cpp-arrow version 4.0.1")
         surgery.rewrite_footer(path, change)
         assert count_read(path, f"s = {WANTED['s']}") == GROUPS
         assert count_read(path, f"n = {WANTED['n']}") == 1
-
-
-def _spoil_schema(footer: Struct) -> None:
-    for pair in footer.value(5).items:
-        if pair.value(1) == b"ARROW:schema":
-            pair.set(2, BINARY, b"no schema")
 
 
 def test_counts_of_nulls_that_are_too_high(tmp_path: Path) -> None:

@@ -316,6 +316,12 @@ def test_arrays_become_what_their_literals_are_and_probes_lose_nothing(target: C
 
     A filter of the column says "absent" only of what cannot be a value of it.
     """
+
+    def raw_bytes(stored: pa.Scalar) -> bytes:
+        """Plain encoding of a value of a storage array."""
+        width = {"int32": "INT32", "int64": "INT64", "float": "FLOAT", "double": "DOUBLE"}.get(str(stored.type))
+        return stored.as_py() if width is None else oracle.plain_encode(stored.as_py(), width)
+
     taken = 0
     for name, array in ARRAYS.items():
         coerced = [
@@ -348,12 +354,6 @@ def test_arrays_become_what_their_literals_are_and_probes_lose_nothing(target: C
             assert answer or (scalar.is_valid and not of_literal.values), (name, scalar)
         assert len(answers) == len(part)
     assert taken or target.length == 5 or "UNKNOWN" in str(target), target
-
-
-def raw_bytes(stored: pa.Scalar) -> bytes:
-    """Plain encoding of a value of a storage array."""
-    width = {"int32": "INT32", "int64": "INT64", "float": "FLOAT", "double": "DOUBLE"}.get(str(stored.type))
-    return stored.as_py() if width is None else oracle.plain_encode(stored.as_py(), width)
 
 
 def test_values_that_do_not_fit_their_column() -> None:

@@ -86,18 +86,18 @@ def test_literals_that_are_equal_in_python_are_distinguished():
     assert [*coerce([1, "a", 2, "b"], from_parquet("INT64"), go_on=True).reasons] == [1, 3]
 
 
-def integers(kind: pa.DataType) -> pa.Array:
-    low, high = (
-        (-(1 << kind.bit_width - 1), 1 << kind.bit_width - 1)
-        if pa.types.is_signed_integer(kind)
-        else (0, 1 << kind.bit_width)
-    )
-    numbers = (0, 1, -1, 127, 200, -129, 2**31, 2**32 - 1, -(2**63), 2**63 - 1, 2**63)
-    return pa.array([number for number in numbers if low <= number < high], kind)
-
-
 @each_type
 def test_an_array_means_what_its_values_mean_and_is_stored_as_they_are(column_type):
+
+    def integers(kind: pa.DataType) -> pa.Array:
+        low, high = (
+            (-(1 << kind.bit_width - 1), 1 << kind.bit_width - 1)
+            if pa.types.is_signed_integer(kind)
+            else (0, 1 << kind.bit_width)
+        )
+        numbers = (0, 1, -1, 127, 200, -129, 2**31, 2**32 - 1, -(2**63), 2**63 - 1, 2**63)
+        return pa.array([number for number in numbers if low <= number < high], kind)
+
     texts, raw, storable = ["", "a", "\\x41", "2020-01-01"], [b"", b"abc", bytes(16)], 0
     for whole in (
         *map(integers, (pa.int8(), pa.uint8(), pa.int32(), pa.uint32(), pa.int64(), pa.uint64())),

@@ -187,22 +187,22 @@ def test_arrow_types_without_an_encoding():
 # ------------------------------------------------------------------------------------------------------------
 
 
-def some_values(column_type: ColumnType) -> list:
-    """Domain values of a type: its ends, around zero, and some between."""
-    rng = random.Random(str(column_type))
-    if column_type.kind is Kind.FLOAT:
-        width = {2: "<e", 4: "<f", 8: "<d"}[column_type.length]
-        drawn = [rng.uniform(-1000, 1000) for _ in range(30)] + [math.inf, -math.inf, 0.5, 1.0]
-        return [struct.unpack(width, struct.pack(width, value))[0] for value in drawn]
-    if column_type.kind in (Kind.STRING, Kind.BYTES, Kind.UUID):
-        return [rng.randbytes(column_type.length or rng.randrange(40)) for _ in range(30)]
-    low, high = integer_range(column_type)
-    ends = [low, low + 1, high - 1, high, -1 if column_type.signed else 1, 0, 1]
-    return ends + [rng.randint(low, high) for _ in range(30)]
-
-
 @pytest.mark.parametrize("column_type", TYPES)
 def test_encoding_and_back(column_type):
+
+    def some_values(column_type: ColumnType) -> list:
+        """Domain values of a type: its ends, around zero, and some between."""
+        rng = random.Random(str(column_type))
+        if column_type.kind is Kind.FLOAT:
+            width = {2: "<e", 4: "<f", 8: "<d"}[column_type.length]
+            drawn = [rng.uniform(-1000, 1000) for _ in range(30)] + [math.inf, -math.inf, 0.5, 1.0]
+            return [struct.unpack(width, struct.pack(width, value))[0] for value in drawn]
+        if column_type.kind in (Kind.STRING, Kind.BYTES, Kind.UUID):
+            return [rng.randbytes(column_type.length or rng.randrange(40)) for _ in range(30)]
+        low, high = integer_range(column_type)
+        ends = [low, low + 1, high - 1, high, -1 if column_type.signed else 1, 0, 1]
+        return ends + [rng.randint(low, high) for _ in range(30)]
+
     for value in some_values(column_type):
         forms = encode(value, column_type)
         assert {decode(form, column_type) for form in forms} == {value}

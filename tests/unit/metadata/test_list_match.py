@@ -37,46 +37,6 @@ TYPES: dict[str, pa.DataType] = {
 SCHEMA = pa.schema([*TYPES.items(), pa.field("whole", pa.list_(REQUIRED), nullable=False)])
 
 
-def draw_value(arrow_type: pa.DataType, draw: random.Random, nulls: float, distinct: int, nullable: bool = True) -> Any:
-    """Return a value of a type; lists are short, and half of them empty."""
-    if nullable and draw.random() < nulls:
-        return None
-    if pa.types.is_struct(arrow_type):
-        return {field.name: draw_value(field.type, draw, nulls, distinct) for field in arrow_type}
-    if pa.types.is_map(arrow_type):
-        keys = [draw_value(TEXT, draw, 0, distinct) for _ in range(draw.choice([0, 1, 3]))]
-        return [(key, draw_value(arrow_type.item_type, draw, nulls, distinct)) for key in keys]
-    if pa.types.is_nested(arrow_type):
-        length = 2 if pa.types.is_fixed_size_list(arrow_type) else draw.choice([0, 0, 0, 1, 2, 5])
-        element = arrow_type.value_field
-        return [draw_value(element.type, draw, nulls, distinct, element.nullable) for _ in range(length)]
-    number = draw.randrange(distinct)
-    if arrow_type == TEXT:
-        return f"text {number}" * (number % 3)
-    return bytes([number % 251]) * 5 if arrow_type == FIXED else number
-
-
-def find_values(value: Any, path: list[str]) -> Iterator[Any]:
-    """Yield the values of a leaf in a row, given the names of fields below the root."""
-    if value is None:
-        return
-    if isinstance(value, list):
-        for element in value:
-            yield from find_values(element, path)
-    elif isinstance(value, tuple):
-        yield from find_values(value[path[0] == "value"], path[1:])
-    elif isinstance(value, dict):
-        yield from find_values(value[path[0]], path[1:])
-    else:
-        yield value
-
-
-def stored(value: Any, width: int) -> bytes:
-    if isinstance(value, int):
-        return value.to_bytes(width, "little")
-    return value.encode() if isinstance(value, str) else bytes(value)
-
-
 OPTIONS: list[dict[str, Any]] = [
     {"compression": "none", "use_dictionary": False},
     {"data_page_size": 100, "write_batch_size": 7, "use_dictionary": False},
@@ -93,6 +53,46 @@ NAMES = {"list", "element", "item", "key_value"}
 @pytest.mark.parametrize("options", OPTIONS, ids=range(len(OPTIONS)))
 @pytest.mark.parametrize(("nulls", "distinct"), [(0.1, 200), (0.6, 5000)])
 def test_rows_are_those_of_pyarrow(options: dict[str, Any], nulls: float, distinct: int, tmp_path: Path) -> None:
+
+    def stored(value: Any, width: int) -> bytes:
+        if isinstance(value, int):
+            return value.to_bytes(width, "little")
+        return value.encode() if isinstance(value, str) else bytes(value)
+
+    def find_values(value: Any, path: list[str]) -> Iterator[Any]:
+        """Yield the values of a leaf in a row, given the names of fields below the root."""
+        if value is None:
+            return
+        if isinstance(value, list):
+            for element in value:
+                yield from find_values(element, path)
+        elif isinstance(value, tuple):
+            yield from find_values(value[path[0] == "value"], path[1:])
+        elif isinstance(value, dict):
+            yield from find_values(value[path[0]], path[1:])
+        else:
+            yield value
+
+    def draw_value(
+        arrow_type: pa.DataType, draw: random.Random, nulls: float, distinct: int, nullable: bool = True
+    ) -> Any:
+        """Return a value of a type; lists are short, and half of them empty."""
+        if nullable and draw.random() < nulls:
+            return None
+        if pa.types.is_struct(arrow_type):
+            return {field.name: draw_value(field.type, draw, nulls, distinct) for field in arrow_type}
+        if pa.types.is_map(arrow_type):
+            keys = [draw_value(TEXT, draw, 0, distinct) for _ in range(draw.choice([0, 1, 3]))]
+            return [(key, draw_value(arrow_type.item_type, draw, nulls, distinct)) for key in keys]
+        if pa.types.is_nested(arrow_type):
+            length = 2 if pa.types.is_fixed_size_list(arrow_type) else draw.choice([0, 0, 0, 1, 2, 5])
+            element = arrow_type.value_field
+            return [draw_value(element.type, draw, nulls, distinct, element.nullable) for _ in range(length)]
+        number = draw.randrange(distinct)
+        if arrow_type == TEXT:
+            return f"text {number}" * (number % 3)
+        return bytes([number % 251]) * 5 if arrow_type == FIXED else number
+
     draw = random.Random(f"{options} {nulls}")
     rows = [
         {field.name: draw_value(field.type, draw, nulls, distinct, field.nullable) for field in SCHEMA}
@@ -133,33 +133,6 @@ SHAPES = [
 ]
 
 
-def make_pages(
-    shape: Shape, draw: random.Random, width: int = 8, num_rows: int = 60
-) -> tuple[bytes, list[tuple[int, int]], list[bytes]]:
-    """Return pages that are cut anywhere, in the middle of rows too, and the levels and values that they hold."""
-    levels = list_pages.draw_levels(shape, num_rows, draw)
-    entries = [draw.randbytes(width or draw.randrange(9)) for _ in range(draw.choice([1, 2, 20]))]
-    in_dictionary = draw.random() < 0.5
-    pages = list_pages.dictionary_page(entries, width) if in_dictionary else b""
-    values: list[bytes] = []
-    at = 0
-    while at < len(levels):
-        part = levels[at : at + draw.choice([1, 2, 7, 100, 3000])]
-        at += len(part)
-        count = sum(definition == shape.max_definition for _, definition in part)
-        numbers = draw.choices(range(len(entries)), k=count)
-        values += [entries[number] for number in numbers]
-        if in_dictionary and draw.random() < 0.8:
-            bits = draw.choice([0] if len(entries) == 1 else [5, 6, 13, 32])
-            runs = list_pages.encode_runs(numbers, bits, draw) if bits else varint(count << 1) if count else b""
-            encoded = bytes([bits]) + runs
-            encoding = RLE_DICTIONARY
-        else:
-            encoded, encoding = list_pages.encode_values(values[len(values) - count :], width), list_pages.PLAIN
-        pages += list_pages.data_page(part, encoded, shape, draw.choice([1, 2]), draw, encoding)
-    return pages, levels, values
-
-
 def search(pages: bytes, shape: Shape, width: int, num_rows: int, num_values: int, targets: list[bytes]) -> list[int]:
     column = make_column(shape.least, shape.max_definition, width)
     return search_chunk(pages, column, num_rows, num_values, targets)
@@ -167,6 +140,33 @@ def search(pages: bytes, shape: Shape, width: int, num_rows: int, num_values: in
 
 @pytest.mark.parametrize("shape", SHAPES, ids=str)
 def test_rows_that_go_on_over_pages(shape: Shape) -> None:
+
+    def make_pages(
+        shape: Shape, draw: random.Random, width: int = 8, num_rows: int = 60
+    ) -> tuple[bytes, list[tuple[int, int]], list[bytes]]:
+        """Return pages that are cut anywhere, in the middle of rows too, and the levels and values that they hold."""
+        levels = list_pages.draw_levels(shape, num_rows, draw)
+        entries = [draw.randbytes(width or draw.randrange(9)) for _ in range(draw.choice([1, 2, 20]))]
+        in_dictionary = draw.random() < 0.5
+        pages = list_pages.dictionary_page(entries, width) if in_dictionary else b""
+        values: list[bytes] = []
+        at = 0
+        while at < len(levels):
+            part = levels[at : at + draw.choice([1, 2, 7, 100, 3000])]
+            at += len(part)
+            count = sum(definition == shape.max_definition for _, definition in part)
+            numbers = draw.choices(range(len(entries)), k=count)
+            values += [entries[number] for number in numbers]
+            if in_dictionary and draw.random() < 0.8:
+                bits = draw.choice([0] if len(entries) == 1 else [5, 6, 13, 32])
+                runs = list_pages.encode_runs(numbers, bits, draw) if bits else varint(count << 1) if count else b""
+                encoded = bytes([bits]) + runs
+                encoding = RLE_DICTIONARY
+            else:
+                encoded, encoding = list_pages.encode_values(values[len(values) - count :], width), list_pages.PLAIN
+            pages += list_pages.data_page(part, encoded, shape, draw.choice([1, 2]), draw, encoding)
+        return pages, levels, values
+
     draw = random.Random(str(shape))
     for _ in range(60):
         width, num_rows = draw.choice([0, 4, 8, 16]), draw.choice([1, 60, 3000])

@@ -112,13 +112,13 @@ def test_lists_that_contradict_themselves(depths: list[int], levels: list[int]) 
         scan_page(make_column([0, 2, 4], 5), counts, encode(depths, 2, rng), encode(levels, 3, rng))
 
 
-def mark_used(data: bytes, width: int, count: int, num_entries: int) -> list[int]:
-    used = scan_page(make_column([0], 0, 1), (count, count), b"", b"", bytes([width]) + data, bytes(num_entries))[1]
-    assert used is not None
-    return np.flatnonzero(used).tolist()
-
-
 def test_used_entries() -> None:
+
+    def mark_used(data: bytes, width: int, count: int, num_entries: int) -> list[int]:
+        used = scan_page(make_column([0], 0, 1), (count, count), b"", b"", bytes([width]) + data, bytes(num_entries))[1]
+        assert used is not None
+        return np.flatnonzero(used).tolist()
+
     rng = random.Random(4)
     for width in range(1, 33):
         most = min((1 << width) - 1, 5000)

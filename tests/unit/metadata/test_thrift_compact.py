@@ -57,15 +57,15 @@ VALUES = [
 ]
 
 
-def encoded(type_name: str, value: object) -> tuple[int, bytes]:
-    """Compact type number and bytes of a value (a boolean field lives in its header)."""
-    if type_name == BOOL:
-        return (compact.TRUE if value else compact.FALSE), b""
-    return oracle.CODES[type_name], oracle._write_value(type_name, value)
-
-
 @pytest.mark.parametrize(("type_name", "value", "seen"), VALUES)
 def test_values_of_every_type(type_name, value, seen):
+
+    def encoded(type_name: str, value: object) -> tuple[int, bytes]:
+        """Compact type number and bytes of a value (a boolean field lives in its header)."""
+        if type_name == BOOL:
+            return (compact.TRUE if value else compact.FALSE), b""
+        return oracle.CODES[type_name], oracle._write_value(type_name, value)
+
     code, raw = encoded(type_name, value)
     assert compact.read_value(b"??" + raw + b"behind", 2, code) == seen
     data = oracle.write_struct(Struct({1: (type_name, value), 2: (I32, 9)}))

@@ -124,19 +124,19 @@ def test_lengths_and_compression_in_the_postscript(small: Path, tmp_path: Path) 
             orc.open(patched(small, path, postscript=postscript))
 
 
-def _stripe(small: Path, tmp_path: Path, total: int | None = None, **changes: int) -> Path:
-    numbers = {"offset": 1, "index": 2, "data": 3, "footer": 4, "rows": 5}
-    parts = Parts(small.read_bytes())
-    stripe = next(v for n, _, v in fields_of(parts.footer) if n == 3)
-    assert isinstance(stripe, bytes)
-    stripe = with_fields(stripe, {numbers[name]: value for name, value in changes.items()})
-    footer = message_of((n, w, stripe if n == 3 else v) for n, w, v in fields_of(parts.footer))
-    path = tmp_path / "a.orc"
-    path.write_bytes(parts.together(footer if total is None else with_fields(footer, {6: total})))
-    return path
-
-
 def test_stripes_outside_of_the_file_or_with_other_rows(small: Path, tmp_path: Path) -> None:
+
+    def _stripe(small: Path, tmp_path: Path, total: int | None = None, **changes: int) -> Path:
+        numbers = {"offset": 1, "index": 2, "data": 3, "footer": 4, "rows": 5}
+        parts = Parts(small.read_bytes())
+        stripe = next(v for n, _, v in fields_of(parts.footer) if n == 3)
+        assert isinstance(stripe, bytes)
+        stripe = with_fields(stripe, {numbers[name]: value for name, value in changes.items()})
+        footer = message_of((n, w, stripe if n == 3 else v) for n, w, v in fields_of(parts.footer))
+        path = tmp_path / "a.orc"
+        path.write_bytes(parts.together(footer if total is None else with_fields(footer, {6: total})))
+        return path
+
     for name in ("offset", "index", "data", "footer"):
         for value in (HUGE, 1 << 63, 1 << 40, 1 << 20):
             with pytest.raises(MalformedOrcError, match="extends beyond byte"):

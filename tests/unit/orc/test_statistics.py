@@ -68,6 +68,27 @@ def bounds(*given: Any, **more: Any) -> tuple[Any, Any]:
 
 def test_what_pyarrow_writes(tmp_path: Path) -> None:
     """Bounds hold for all values of their row group, and are those of the values themselves where that can be."""
+
+    def _assert_true(one: PruningStatistics, domain: list[Any], kind: str) -> None:
+        non_null = [value for value in domain if value is not None]
+        assert one.doubt is None
+        assert one.has_values
+        assert one.has_nulls is (None in domain)
+        if kind == "BINARY":
+            assert one.low is one.high is None
+        elif kind.startswith("TIMESTAMP"):
+            assert isinstance(one.low, int)
+            assert isinstance(one.high, int)
+            assert min(non_null) - 2_100_000_000 <= one.low <= min(non_null)
+            assert max(non_null) <= one.high <= max(non_null) + 1_000_000
+        else:
+            assert (one.low, one.high) == (min(non_null), max(non_null))
+
+    def _domain(value: Any, kind: str, scale: int) -> Any:
+        if isinstance(value, str):
+            return value.encode()
+        return int(value.scaleb(scale)) if isinstance(value, Decimal) else value
+
     made_columns = columns(9)
     path = tmp_path / "a.orc"
     pa_orc.write_table(table_of(made_columns), path, row_index_stride=STRIDE)
@@ -81,28 +102,6 @@ def test_what_pyarrow_writes(tmp_path: Path) -> None:
                 _assert_true(one, domain[start : start + STRIDE], of.kind)
             (stripe,) = file.stripe_statistics(of)
             _assert_true(stripe, domain, of.kind)
-
-
-def _domain(value: Any, kind: str, scale: int) -> Any:
-    if isinstance(value, str):
-        return value.encode()
-    return int(value.scaleb(scale)) if isinstance(value, Decimal) else value
-
-
-def _assert_true(one: PruningStatistics, domain: list[Any], kind: str) -> None:
-    non_null = [value for value in domain if value is not None]
-    assert one.doubt is None
-    assert one.has_values
-    assert one.has_nulls is (None in domain)
-    if kind == "BINARY":
-        assert one.low is one.high is None
-    elif kind.startswith("TIMESTAMP"):
-        assert isinstance(one.low, int)
-        assert isinstance(one.high, int)
-        assert min(non_null) - 2_100_000_000 <= one.low <= min(non_null)
-        assert max(non_null) <= one.high <= max(non_null) + 1_000_000
-    else:
-        assert (one.low, one.high) == (min(non_null), max(non_null))
 
 
 def test_only_nulls(tmp_path: Path) -> None:

@@ -87,31 +87,31 @@ def test_patches_that_there_are_not() -> None:
             sum_lengths(bytes(stream[:location]) + bytes([value]) + bytes(stream[location + 1 :]), True, MOST)
 
 
-def table(seed: int) -> pa.Table:
-    """Texts, bytes and lists whose lengths take each kind of run."""
-    rng = random.Random(seed)
-    lengths = [
-        *[7] * 600, *range(600), *range(600, 0, -1), *(rng.randrange(20) for _ in range(600)),
-        *(rng.choice([3, 4, 5, 6, 5000]) if rng.random() < 0.05 else rng.randrange(8) for _ in range(1200)),
-        *(rng.choice([0, 70_000]) for _ in range(20)), *(int(rng.expovariate(0.01)) for _ in range(600)),
-    ]  # fmt: skip
-    texts = [None if rng.random() < 0.03 else "x" * length for length in lengths]
-    return pa.table(
-        {
-            "s": texts,
-            "b": pa.array([text and text.encode() for text in texts], pa.binary()),
-            "few": [f"{length % 50:0{length % 7 + 1}}" for length in lengths],
-            "l": [None if text is None else list(range(min(len(text), 90))) for text in texts],
-            "m": pa.array([[("k" * (n % 9), n)] * (n % 4) for n in lengths], pa.map_(pa.string(), pa.int64())),
-            "d": [{"t": text} for text in texts],
-        }
-    )
-
-
 @pytest.mark.parametrize("version", ["0.11", "0.12"])
 @pytest.mark.parametrize("compression", ["uncompressed", "zlib", "zstd"])
 @pytest.mark.parametrize("threshold", [0.0, 1.0])
 def test_files_of_a_writer(version: str, compression: str, threshold: float, tmp_path: Path) -> None:
+
+    def table(seed: int) -> pa.Table:
+        """Texts, bytes and lists whose lengths take each kind of run."""
+        rng = random.Random(seed)
+        lengths = [
+            *[7] * 600, *range(600), *range(600, 0, -1), *(rng.randrange(20) for _ in range(600)),
+            *(rng.choice([3, 4, 5, 6, 5000]) if rng.random() < 0.05 else rng.randrange(8) for _ in range(1200)),
+            *(rng.choice([0, 70_000]) for _ in range(20)), *(int(rng.expovariate(0.01)) for _ in range(600)),
+        ]  # fmt: skip
+        texts = [None if rng.random() < 0.03 else "x" * length for length in lengths]
+        return pa.table(
+            {
+                "s": texts,
+                "b": pa.array([text and text.encode() for text in texts], pa.binary()),
+                "few": [f"{length % 50:0{length % 7 + 1}}" for length in lengths],
+                "l": [None if text is None else list(range(min(len(text), 90))) for text in texts],
+                "m": pa.array([[("k" * (n % 9), n)] * (n % 4) for n in lengths], pa.map_(pa.string(), pa.int64())),
+                "d": [{"t": text} for text in texts],
+            }
+        )
+
     rows = table(1)
     path = tmp_path / "a.orc"
     options: dict[str, Any] = {"compression": compression, "dictionary_key_size_threshold": threshold}

@@ -204,49 +204,49 @@ def test_wall_clocks_before_1900(tmp_path: Path) -> None:
             assert_not_trusted(path, "before 1900", values)
 
 
-def _as_first_kind(path: Path, target: Path) -> Path:
-    """A copy whose filters are of the first kind: their bits in words, in a stream that says so."""
-    data = path.read_bytes()
-    bloom_filter = filters(path)
-
-    def words(one: OrcFilter) -> bytes:
-        bits = bytes(one.bitset)
-        fields = [(2, 1, bits[i : i + 8]) for i in range(0, len(bits), 8)]
-        return message_of([(1, 0, one.num_hash_functions), *fields])
-
-    stream = message_of((1, 2, words(one)) for one in bloom_filter)
-    with orc.open(path) as file:
-        (stripe,) = file.stripes
-        leaf = file.leaf("a")
-        file.filters_of(leaf, 0)
-        at, length = file._indexes._footers[0].streams[8, leaf.column_id]  # type: ignore[union-attr]
-
-    def renamed(message: bytes) -> bytes:
-        changed = []
-        for number, wire, value in fields_of(message):
-            if number == 1 and isinstance(value, bytes):
-                declared = {n: v for n, _, v in fields_of(value)}
-                if declared[1] == 8:
-                    value = with_fields(value, {1: 7, 3: len(stream)})
-            changed.append((number, wire, value))
-        return message_of(changed)
-
-    grown = len(stream) - length
-    path = target.with_suffix(".tmp")
-    parts = Parts(data)  # the stripe grows before its footer is looked for
-    parts.before = parts.before[:at] + stream + parts.before[at + length :]
-    changes = {2: stripe.index_length + grown}
-    stripe_message = next(v for n, _, v in fields_of(parts.footer) if n == 3)
-    assert isinstance(stripe_message, bytes)
-    new_footer = message_of(
-        (n, w, with_fields(stripe_message, changes) if n == 3 else v) for n, w, v in fields_of(parts.footer)
-    )
-    path.write_bytes(parts.together(new_footer))
-    return with_stripe_footer(path, target, renamed)
-
-
 def test_filters_of_the_first_kind(tmp_path: Path) -> None:
     """Java's are read where they are sound: numbers always, texts from HIVE-12055 on, decimals and timestamps never."""
+
+    def _as_first_kind(path: Path, target: Path) -> Path:
+        """A copy whose filters are of the first kind: their bits in words, in a stream that says so."""
+        data = path.read_bytes()
+        bloom_filter = filters(path)
+
+        def words(one: OrcFilter) -> bytes:
+            bits = bytes(one.bitset)
+            fields = [(2, 1, bits[i : i + 8]) for i in range(0, len(bits), 8)]
+            return message_of([(1, 0, one.num_hash_functions), *fields])
+
+        stream = message_of((1, 2, words(one)) for one in bloom_filter)
+        with orc.open(path) as file:
+            (stripe,) = file.stripes
+            leaf = file.leaf("a")
+            file.filters_of(leaf, 0)
+            at, length = file._indexes._footers[0].streams[8, leaf.column_id]  # type: ignore[union-attr]
+
+        def renamed(message: bytes) -> bytes:
+            changed = []
+            for number, wire, value in fields_of(message):
+                if number == 1 and isinstance(value, bytes):
+                    declared = {n: v for n, _, v in fields_of(value)}
+                    if declared[1] == 8:
+                        value = with_fields(value, {1: 7, 3: len(stream)})
+                changed.append((number, wire, value))
+            return message_of(changed)
+
+        grown = len(stream) - length
+        path = target.with_suffix(".tmp")
+        parts = Parts(data)  # the stripe grows before its footer is looked for
+        parts.before = parts.before[:at] + stream + parts.before[at + length :]
+        changes = {2: stripe.index_length + grown}
+        stripe_message = next(v for n, _, v in fields_of(parts.footer) if n == 3)
+        assert isinstance(stripe_message, bytes)
+        new_footer = message_of(
+            (n, w, with_fields(stripe_message, changes) if n == 3 else v) for n, w, v in fields_of(parts.footer)
+        )
+        path.write_bytes(parts.together(new_footer))
+        return with_stripe_footer(path, target, renamed)
+
     numbers, texts = pa.array(range(ROWS)), pa.array([f"t{i}" for i in range(ROWS)])
     for values in (numbers, texts):
         path = _as_first_kind(write(tmp_path / "a.orc", values), tmp_path / "b.orc")
