@@ -230,19 +230,6 @@ def test_again_changes_nothing(plain):
     assert "nothing to add" in str(report)
 
 
-def test_existing_files_are_kept(plain):
-    parquet_bloom.embed(plain, {"id": 0.5})
-    before, old = body(plain), filters(plain)
-    report = parquet_bloom.embed(plain, ["id", "name"])
-    assert (report.kept, report.num_filters) == (3, 3)
-    assert body(plain).startswith(before)
-    new = filters(plain)
-    assert {key: (new[key].offset, new[key].bitset) for key in old} == {
-        key: (stored.offset, stored.bitset) for key, stored in old.items()
-    }
-    assert_sound(plain)
-
-
 def test_replacing_does_not_let_the_file_grow(plain):
     sizes = []
     for fpp in (0.01, 0.5, 0.01):
@@ -312,20 +299,6 @@ def test_filters_without_a_length(plain):
     report = parquet_bloom.embed(plain, ["id"], replace=True)
     assert report.dead_bytes == 0
     assert all(stored.length for stored in filters(plain).values())  # those that were moved get one
-
-
-def test_a_broken_filter_is_not_kept(plain):
-    parquet_bloom.embed(plain, ["id", "name"])
-
-    def change(footer: oracle.Struct) -> None:
-        oracle.column_metadata(footer, 1, "id").set(oracle.LENGTH, oracle.I32, 40)
-
-    surgery.rewrite_footer(plain, change)
-    message = assert_refused(errors.BrokenFilterError, plain, ["id"], "replace")
-    assert "row group 1, column 'id'" in message
-    parquet_bloom.embed(plain, ["user.key"])  # others are none of its business
-    parquet_bloom.embed(plain, ["id"], replace=True)
-    assert_sound(plain)
 
 
 # ------------------------------------------------------------------------------------------------------------
@@ -401,19 +374,6 @@ def test_an_empty_filter_over_nulls(tmp_path):
     assert (report.changed, report.num_filters) == (True, 0)
     assert list(filters(path)) == [(0, "d")]
     assert parquet_bloom.verify(path).ok
-
-
-def test_an_empty_filter_over_values(tmp_path):
-    path = tmp_path / "a.parquet"
-    pq.write_table(pa.table({"c": [1, 2]}), path, write_statistics=False, bloom_filter_options={"c": {"ndv": 2}})
-    (stored,) = filters(path).values()
-    data = bytearray(path.read_bytes())
-    start = stored.offset + stored.header_size
-    data[start : start + len(stored.bitset)] = bytes(len(stored.bitset))
-    path.write_bytes(data)
-    assert_refused(errors.BrokenFilterError, path, ["c"], "no bit is set")
-    parquet_bloom.embed(path, ["c"], replace=True)
-    assert_sound(path)
 
 
 # ------------------------------------------------------------------------------------------------------------

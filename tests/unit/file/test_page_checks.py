@@ -68,9 +68,9 @@ def test_as_they_come_by(step: int, path: Path) -> None:
                 assert pages.read(min(step, upto - pages.tell()))
 
     for start, end, num_values in spans(path):
-        upto = start + min(end - start, max(step * 3000, 10_000))
+        upto = start + min(end - start, max(step * 1000, 10_000))
         if step < 100:
-            upto = min(upto, start + 3000 * step)
+            upto = min(upto, start + 1000 * step)
         read(start, end, num_values, upto)
         if upto == end:
             with pytest.raises(PageClaimError, match="claims"):

@@ -222,15 +222,6 @@ def test_no_columns_requested(tmp_path: Path) -> None:
         assert file.source.requests == requests
 
 
-def test_boolean_columns_are_not_probed(tmp_path: Path, peer_file) -> None:
-    with parquet_bloom.open(peer_file("datafusion-all").path) as file:
-        chunks = list(file.chunks(columns=["bool"]))
-        assert chunks
-        result = probe(chunks, [True, False])
-        assert result.maybe.all()
-        assert set(result.doubts) == {"a filter over BOOLEAN tells nothing"}
-
-
 # ------------------------------------------------------------------------------------------------------------
 # Filters and files that cannot be probed
 # ------------------------------------------------------------------------------------------------------------

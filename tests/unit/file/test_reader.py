@@ -7,8 +7,6 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 from support.oracle import oracle
 from support.writers import surgery
 
@@ -227,16 +225,6 @@ def test_unions_with_more_than_one_member():
         del header[field]
         with pytest.raises(BrokenFilterError, match="lacks"):
             read_header(oracle.write_struct(header))
-
-
-@given(st.binary(max_size=300))
-def test_noise_is_not_a_header(data):
-    try:
-        header = read_header(data)
-    except BrokenFilterError as error:
-        assert_one_line(error)
-    else:
-        assert 0 < header.header_bytes <= len(data)
 
 
 def test_ends_of_files():

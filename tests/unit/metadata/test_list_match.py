@@ -168,7 +168,7 @@ def test_rows_that_go_on_over_pages(shape: Shape) -> None:
         return pages, levels, values
 
     draw = random.Random(str(shape))
-    for _ in range(60):
+    for _ in range(30):
         width, num_rows = draw.choice([0, 4, 8, 16]), draw.choice([1, 60, 3000])
         pages, levels, values = make_pages(shape, draw, width, num_rows)
         targets = [*dict.fromkeys([*values[: draw.choice([1, 3])], draw.randbytes(width or 5)])]
