@@ -275,6 +275,21 @@ def test_a_remote_file_that_fails(tmp_path: Path) -> None:
         assert probe_hashes(chunks, KEY)[1] == [None] * 4
 
 
+def test_no_answer_of_a_file_that_fails_halfway_is_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("parquet_bloom.file.probe_file.BATCH_BYTES", 1)
+    file, remote = opened(surgery.with_bitsets(tmp_path / "a", [b"\x01" + bytes(BIG - 1)] * 2))
+    with file:
+        chunks = list(file.chunks())
+        assert not probe_hashes(chunks, KEY)[0].any()
+        remote.failing = {
+            start for start, end in remote.ranges_read if end - start == BLOCK_BYTES and start > chunks[1].offset
+        }
+        assert len(remote.failing) == 1
+        matches, problems = probe_hashes(chunks, KEY)
+        assert matches.all()
+        assert all("injected" in (problem or "") for problem in problems)
+
+
 def test_filters_that_reach_into_each_other_without_lengths(tmp_path: Path) -> None:
     """The first one's header says more bytes than there are before the second."""
     path = surgery.with_bitsets(tmp_path / "a", HALF_FULL[:2], lengths=False)
@@ -290,6 +305,22 @@ def test_filters_that_reach_into_each_other_without_lengths(tmp_path: Path) -> N
             matches, problems = probe_hashes([file.chunk(i, "key") for i in row_groups], KEY)
             assert matches.all()
             assert all("its bytes are also those of the filter" in (problem or "") for problem in problems)
+
+
+def test_where_pages_are(tmp_path: Path) -> None:
+    """The ranges of pages and indexes, searched by halves, against all of them looked at."""
+    path = malformed.good_file(tmp_path / "a")
+    with parquet_bloom.open(path) as file:
+        ranges = file.footer.data_ranges().tolist()
+        positions = sorted({location + step for span in ranges for location in span for step in (-1, 0, 1)})
+        answers = set()
+        for start in positions:
+            for end in positions:
+                if start < end:
+                    holds = any(first < end and last > start for first, last in ranges)
+                    assert file._holds_data(start, end) == holds
+                    answers.add(holds)
+        assert answers == {True, False}
 
 
 def test_a_broken_filter_is_reported_even_if_unused(tmp_path: Path) -> None:
