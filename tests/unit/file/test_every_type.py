@@ -11,12 +11,15 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
 from support.oracle import oracle
-from support.scans import BY_PAGES, scan
+from support.scans import ALL_PAGES, BY_PAGES, scan
 from support.servers.counted import CountedFileSystem
 from support.writers.typed_columns import ARROW_TYPES, FORMATS, draw_values, write_options
 
 import parquet_bloom
 from parquet_bloom.file.column_hashes import distinct_hashes, hash_distinct
+from parquet_bloom.file.pages.page_columns import find_page_columns
+from parquet_bloom.file.pages.row_group_batch import RowGroupBatch, RowGroups, RowsOfGroups
+from parquet_bloom.metadata.page_match import Targets
 from parquet_bloom.scan.scan_options import Limits
 
 ROWS, GROUP, FILES = 1600, 700, 2
@@ -153,6 +156,35 @@ def test_rows_of_remote_files_are_those_of_pyarrow(name: str, tables: list[pa.Ta
             expected = every.filter(pc.is_in(every[column], pa.array(wanted, every[column].type)))
             found = scan("a.parquet", where, limits=limits, filesystem=files).to_arrow()
             assert same(found, expected)
+
+
+@each_format
+def test_rows_are_taken_and_found_in_pages(name: str, tables: list[pa.Table], tmp_path: Path) -> None:
+    """In pages of every encoding, whether a scan would search them or not."""
+    path = write(tmp_path / "lake", tables, name)[0]
+    every, rng = pq.ParquetFile(path).read(), np.random.default_rng(6)
+    for files in (None, CountedFileSystem({"a.parquet": path.read_bytes()})):
+        with parquet_bloom.open("a.parquet" if files else path, files) as file:
+            groups, columns = (
+                RowGroups([file.footer], [(0, n) for n in range(3)]),
+                find_page_columns(file, every.schema),
+            )
+            batch = RowGroupBatch.of_file(file, groups, columns, ALL_PAGES)
+            names = [column for column, one in columns.items() if one.layout is not None]
+            assert len(names) > 40
+            some = [np.sort(rng.choice(size, 9, False)) for size in (GROUP, ROWS - 2 * GROUP)]
+            expected = every.take(np.concatenate([some[0], some[1] + 2 * GROUP]))
+            found = batch.read(names, RowsOfGroups(np.array([9, 0, 9]), np.concatenate(some)))
+            assert files or [*found] == names
+            for column, array in found.items():
+                assert same(pa.table({column: array}), pa.table({column: expected[column]})), column
+            for column, width in (("int32", 4), ("int64", 8), ("string", 0)):
+                values = every[column].drop_null().unique().to_pylist()[-3:]
+                stored = [one.to_bytes(width, "little", signed=True) if width else one.encode() for one in values]
+                result = batch.search(column, Targets(stored), ROWS)
+                if result is not None or not files:
+                    rows = result[0].rows + GROUP * np.repeat(np.arange(3), result[0].counts)
+                    assert rows.tolist() == [i for i, v in enumerate(every[column].to_pylist()) if v in values], column
 
 
 @each_format
