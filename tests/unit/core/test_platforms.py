@@ -45,18 +45,18 @@ def test_the_kernels_are_those_of_the_processor_that_is_built_for(platform, expe
     assert "parquet_bloom.core.cpu" in built
 
 
-def runner(name: str) -> tuple[str, list[str]]:
-    """Return the compiler for an instruction set, and what runs its programs; skip the test if either is lacking."""
-    if name in instruction_sets() and (compiler := shutil.which("gcc") or shutil.which("clang")):
-        return compiler, []
-    emulator = next(filter(None, map(shutil.which, EMULATORS)), None)
-    if name not in NEON or not emulator or not shutil.which(CROSS):
-        pytest.skip(f"needs a processor with {name}, or for NEON {CROSS} and {EMULATORS[0]}")
-    return CROSS, [emulator]
-
-
 @pytest.mark.parametrize("name", [*X86, *NEON])
 def test_each_primitive_equals_plain_c(name, tmp_path, monkeypatch):
+
+    def runner(name: str) -> tuple[str, list[str]]:
+        """Return the compiler for an instruction set, and what runs its programs; skip the test without them."""
+        if name in instruction_sets() and (compiler := shutil.which("gcc") or shutil.which("clang")):
+            return compiler, []
+        emulator = next(filter(None, map(shutil.which, EMULATORS)), None)
+        if name not in NEON or not emulator or not shutil.which(CROSS):
+            pytest.skip(f"needs a processor with {name}, or for NEON {CROSS} and {EMULATORS[0]}")
+        return CROSS, [emulator]
+
     compiler, run = runner(name)
     flags = setup_py(monkeypatch, "linux-aarch64" if name in NEON else "linux-x86_64")["kernel_flags"]()[name]
     include, source = PROJECT / "parquet_bloom" / "core" / "include", Path(__file__).with_name("primitives.c")

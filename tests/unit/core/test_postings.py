@@ -9,24 +9,8 @@ import xxhash
 from hypothesis import given
 from hypothesis import strategies as st
 
-from parquet_bloom.core.index.postings import (
-    HOT,
-    REASONS,
-    Layout,
-    find,
-    find_one,
-    hot_runs,
-    pack,
-    squeeze,
-    unpack,
-)
-
-NOTHING = np.empty(0, np.int64)
-NO_LOCATIONS = np.empty((0, 2), np.uint64)
-
-
-def layout_of(bits):
-    return Layout(*bits)
+from parquet_bloom.core.index import postings
+from parquet_bloom.core.index.postings import HOT, REASONS, Layout, find, find_one, hot_runs, pack, unpack
 
 
 def checksum(body, block):
@@ -76,7 +60,7 @@ def hot_of(bits, keys, threshold):
 
 
 def packed(bits, keys, threshold=HOT, first_block=0, num_blocks=None):
-    layout = layout_of(bits)
+    layout = Layout(*bits)
     array = np.array(keys, np.uint64)
     first, length = hot_runs(layout, array, threshold)
     hot, runs = hot_of(bits, keys, threshold)
@@ -89,7 +73,7 @@ def packed(bits, keys, threshold=HOT, first_block=0, num_blocks=None):
 
 def lookup_all(bits, data, starts, hashes, num_units, first_block=0):
     """Return {number of the query: units}, {number: hot location}, {number: reason}."""
-    layout = layout_of(bits)
+    layout = Layout(*bits)
     blocks = [layout.block_number(h) - first_block for h in hashes]
     queries, units, hot, offsets, lengths, damaged, reasons = find(
         layout, data, starts[blocks], starts[[b + 1 for b in blocks]], np.array(hashes, np.uint64), num_units
@@ -109,26 +93,9 @@ def random_keys(bits, count, num_units, seed=0, prefixes=()):
     return sorted({(prefix << shift) | rng.randrange(num_units) for prefix in chosen})
 
 
-SHAPES = [
-    (35, 12, 8, 20),
-    (35, 3, 3, 20),
-    (40, 8, 8, 24),  # 56 bits an entry, the most there are
-    (40, 9, 0, 24),
-    (24, 0, 0, 32),
-    (12, 12, 4, 7),  # no remainder
-    (1, 0, 0, 1),
-    (1, 1, 1, 3),
-    (13, 9, 5, 8),
-    (40, 12, 12, 20),
-]
-
-
-@pytest.mark.parametrize("bits", SHAPES)
-@pytest.mark.parametrize("count", [0, 1, 7, 3000])
-def test_blocks_are_byte_for_byte_those_of_the_twin_and_every_key_is_found(bits, count):
-    num_units = min(2 ** bits[3] - 1, 2 ** (64 - bits[0]))
-    keys = random_keys(bits, count, num_units)
-    data, starts, hot = packed(bits, keys)
+def assert_found(bits, keys, threshold, num_units):
+    """Check that blocks are those of the twin, that every key is found in them and nothing else, and so is unpacked."""
+    data, starts, hot = packed(bits, keys, threshold)
     for block in range(len(starts) - 1):
         assert data[starts[block] : starts[block + 1]].tobytes() == twin_block(bits, keys, block, hot)
     shift = 64 - bits[0]
@@ -138,20 +105,61 @@ def test_blocks_are_byte_for_byte_those_of_the_twin_and_every_key_is_found(bits,
     hashes = [prefix << shift for prefix in truth] + [(prefix << shift) | (2**shift - 1) for prefix in truth]
     matches, locations, damaged = lookup_all(bits, data, starts, hashes, num_units)
     assert not damaged
-    for query, prefix in enumerate([*truth, *truth]):
-        if prefix in hot:
-            assert locations[query] == hot[prefix]
-            assert query not in matches
-        else:
-            assert matches[query] == truth[prefix]
+    assert locations == {query: hot[prefix] for query, prefix in enumerate([*truth] * 2) if prefix in hot}
+    assert matches == {query: truth[prefix] for query, prefix in enumerate([*truth] * 2) if prefix not in hot}
+    for query, h in enumerate(hashes[:50]):
+        block = Layout(*bits).block_number(h)
+        one = data[starts[block] : starts[block + 1]].tobytes()
+        units, location, status = find_one(Layout(*bits), one, h, num_units)
+        assert (units.tolist(), location, status) == (matches.get(query, []), locations.get(query), 0)
     absent = [h for h in (random.Random(9).getrandbits(64) for _ in range(300)) if h >> shift not in truth]
     assert lookup_all(bits, data, starts, absent, num_units) == ({}, {}, {})
-    got, rows, wrong = unpack(layout_of(bits), data, starts, 0, num_units)
+    got, rows, wrong = unpack(Layout(*bits), data, starts, 0, num_units)
     assert not wrong
     assert got.tolist() == [key for key in keys if key >> shift not in hot]
     assert [tuple(row[1:]) for row in rows.tolist()] == [(p, *hot[p]) for p in sorted(hot)]
     for before, prefix, _, _ in rows.tolist():
         assert before == sum(key >> shift < prefix for key in got.tolist())
+
+
+@pytest.mark.parametrize(
+    "bits",
+    [
+        *((35, 12, 8, 20), (35, 3, 3, 20), (40, 9, 0, 24), (24, 0, 0, 32), (1, 0, 0, 1), (1, 1, 1, 3), (13, 9, 5, 8)),
+        (40, 8, 8, 24),  # 56 bits an entry, the most there are
+        (12, 12, 4, 7),  # no remainder
+        (40, 12, 12, 20),
+    ],
+)
+@pytest.mark.parametrize("count", [0, 1, 7, 3000])
+def test_blocks_are_byte_for_byte_those_of_the_twin_and_every_key_is_found(bits, count):
+    num_units = min(2 ** bits[3] - 1, 2 ** (64 - bits[0]))
+    assert_found(bits, random_keys(bits, count, num_units), HOT, num_units)
+
+
+@pytest.mark.parametrize("threshold", [0, HOT, 255, 10_000])
+def test_runs_at_the_threshold(threshold):
+    for length in (HOT - 1, HOT, HOT + 1, 254, 255, 256, 511):
+        runs = [(5, length), (6, 1), (7, length), (2**20 - 1, length), (2**14, length), (2**14 + 1, 2)]
+        keys = sorted((prefix << 44) | unit for prefix, count in runs for unit in range(count))
+        assert set(packed((20, 6, 3, 16), keys, threshold)[2]) == {
+            prefix for prefix, count in runs if count > threshold
+        }
+        assert_found((20, 6, 3, 16), keys, threshold, 1000)
+
+
+@given(st.data())
+def test_every_key_of_any_layout_is_found(data):
+    prefix_bits = data.draw(st.integers(1, 40))
+    id_bits = data.draw(st.integers(1, min(32, 64 - prefix_bits)))
+    bucket_bits = data.draw(st.integers(max(0, prefix_bits + id_bits - 56), min(prefix_bits, 10)))
+    bits = prefix_bits, bucket_bits, data.draw(st.integers(0, bucket_bits)), id_bits
+    prefixes = st.integers(0, 2**prefix_bits - 1)
+    few = data.draw(st.lists(prefixes, min_size=1, max_size=5))
+    units = st.integers(0, 2**id_bits - 2)
+    pairs = data.draw(st.lists(st.tuples(st.sampled_from(few) | prefixes, units), max_size=120))
+    keys = sorted({(prefix << (64 - prefix_bits)) | unit for prefix, unit in pairs})
+    assert_found(bits, keys, data.draw(st.integers(1, 8)), 2**id_bits - 1)
 
 
 def test_the_extremes_of_hashes_and_units():
@@ -168,30 +176,6 @@ def test_the_extremes_of_hashes_and_units():
     assert not locations
     assert not damaged
     assert matches == {query: [0, 1, last] for query in range(len(hashes))}
-    for h in hashes:
-        block = layout_of(bits).block_number(h)
-        units, hot, status = find_one(layout_of(bits), data[starts[block] : starts[block + 1]].tobytes(), h, last + 1)
-        assert (units.tolist(), hot, status) == ([0, 1, last], None, 0)
-
-
-@pytest.mark.parametrize("length", [HOT - 1, HOT, HOT + 1, 2 * HOT, 254, 255, 256, 510, 511, 700])
-@pytest.mark.parametrize("threshold", [0, 1, HOT, 255, 10_000])
-def test_runs_at_the_threshold(length, threshold):
-    bits = (20, 6, 3, 16)
-    runs = [(5, length), (6, 1), (7, length), (2**20 - 1, length), (2**14, length), (2**14 + 1, 2)]
-    keys = sorted((prefix << 44) | unit for prefix, count in runs for unit in range(count))
-    data, starts, hot = packed(bits, keys, threshold)
-    assert set(hot) == {prefix for prefix, count in runs if count > threshold}
-    matches, locations, damaged = lookup_all(bits, data, starts, [prefix << 44 for prefix, _ in runs], 1000)
-    assert not damaged
-    for query, (prefix, count) in enumerate(runs):
-        assert matches.get(query) == (None if prefix in hot else list(range(count)))
-        assert locations.get(query) == hot.get(prefix)
-        units, position, status = find_one(
-            layout_of(bits),
-            data[starts[prefix >> 17] : starts[(prefix >> 17) + 1]].tobytes(), prefix << 44, 1000,
-        )  # fmt: skip
-        assert (units.tolist(), position, status) == (matches.get(query, []), locations.get(query), 0)
 
 
 def test_some_blocks_of_many_are_packed_alone():
@@ -200,8 +184,8 @@ def test_some_blocks_of_many_are_packed_alone():
     data, starts, hot = packed(bits, keys, first_block=40, num_blocks=3)
     for block in range(3):
         assert data[starts[block] : starts[block + 1]].tobytes() == twin_block(bits, keys, 40 + block, hot)
-    assert unpack(layout_of(bits), data, starts, 40, 60_000)[0].tolist() == keys
-    assert len(unpack(layout_of(bits), data, starts, 41, 60_000)[2]) == 3  # they know their numbers
+    assert unpack(Layout(*bits), data, starts, 40, 60_000)[0].tolist() == keys
+    assert len(unpack(Layout(*bits), data, starts, 41, 60_000)[2]) == 3  # they know their numbers
 
 
 @pytest.mark.parametrize("hot", [False, True])
@@ -218,8 +202,8 @@ def test_no_byte_of_a_block_can_change_unseen(hot):
             assert (matches, locations) == ({}, {})
             assert set(damaged.values()) == {"it does not fit its checksum"}
             assert len(damaged) == 2
-            assert find_one(layout_of(bits), broken.tobytes(), keys[0], 1000)[2] == 1
-            assert 0 in unpack(layout_of(bits), broken, starts, 0, 1000)[2]
+            assert find_one(Layout(*bits), broken.tobytes(), keys[0], 1000)[2] == 1
+            assert 0 in unpack(Layout(*bits), broken, starts, 0, 1000)[2]
     for length in range(len(data)):
         short = np.array([0, length], np.int64)
         assert len(lookup_all(bits, data, short, [keys[0]], 1000)[2]) == 1
@@ -228,7 +212,7 @@ def test_no_byte_of_a_block_can_change_unseen(hot):
 def test_a_block_in_the_place_of_another_is_damaged():
     bits = (20, 8, 4, 16)
     data, starts, _ = packed(bits, random_keys(bits, 500, 1000))
-    layout = layout_of(bits)
+    layout = Layout(*bits)
     *_, damaged, reasons = find(layout, data, starts[2:3], starts[3:4], np.array([1 << 60], np.uint64), 1000)
     assert (damaged.tolist(), [REASONS[r] for r in reasons]) == ([0], ["it does not fit its checksum"])
     same_place_other_block = np.array([1 << 60, 2 << 60], np.uint64)
@@ -246,7 +230,7 @@ def test_implausible_metadata_is_named():
         data = np.frombuffer(body + checksum(body, 0), np.uint8)
         starts = np.array([0, len(data)])
         matches, locations, damaged = lookup_all(bits, data, starts, [h], num_units)
-        return matches.get(0), locations.get(0), damaged.get(0), unpack(layout_of(bits), data, starts, 0, num_units)[2]
+        return matches.get(0), locations.get(0), damaged.get(0), unpack(Layout(*bits), data, starts, 0, num_units)[2]
 
     location = (9).to_bytes(8, "little") + (7).to_bytes(4, "little")
     assert parse_block([(5, 1), (5, 199), (6, 0)]) == ([1, 199], None, None, {})
@@ -265,7 +249,7 @@ def test_implausible_metadata_is_named():
 
 def test_unpackable_input_is_refused():
     bits = (20, 8, 4, 8)
-    layout = layout_of(bits)
+    layout = Layout(*bits)
 
     def refused(keys, first=0, count=16, runs=(), lengths=(), locations=()):
         with pytest.raises(ValueError):
@@ -274,30 +258,24 @@ def test_unpackable_input_is_refused():
                 np.array(lengths, np.int64), np.array(locations, np.uint64).reshape(-1, 2),
             )  # fmt: skip
 
-    refused([2, 1])
-    refused([1, 1])
-    refused([255])  # that id means a hot prefix
-    refused([1, (1 << 44) | 300])
-    refused([2**63], 0, 8)
-    refused([1], 1, 8)
-    refused([], 10, 7)
-    refused([], 17, 0)
-    refused([], 0, 2**64 - 1)
-    refused([1, 2], runs=[0], lengths=[1], locations=[(0, 1)])  # not all of its prefix
-    refused([1, 2], runs=[1], lengths=[1], locations=[(0, 1)])
-    refused([1, 2], runs=[0], lengths=[3], locations=[(0, 1)])
-    refused([1, 2], runs=[-1], lengths=[2], locations=[(0, 1)])
-    refused([1, 2], runs=[0], lengths=[2], locations=[(0, 2**32)])
-    refused([1, 2], runs=[0, 0], lengths=[2, 2], locations=[(0, 1)] * 2)
-    refused([1, 1 << 44], runs=[0], lengths=[2], locations=[(0, 1)])
-    refused([1, 2], runs=[0], lengths=[2])
+    for keys in ([2, 1], [1, 1], [255], [1, (1 << 44) | 300]):  # 255 means a hot prefix
+        refused(keys)
+    for keys, first, count in (([2**63], 0, 8), ([1], 1, 8), ([], 10, 7), ([], 17, 0), ([], 0, 2**64 - 1)):
+        refused(keys, first, count)
+    one = [(0, 1)]
+    for keys, runs, lengths, locations in (
+        *(([1, 2], [0], [1], one), ([1, 2], [1], [1], one), ([1, 2], [0], [3], one), ([1, 2], [-1], [2], one)),
+        *(([1, 2], [0], [2], [(0, 2**32)]), ([1, 2], [0, 0], [2, 2], one * 2), ([1, 1 << 44], [0], [2], one)),
+        ([1, 2], [0], [2], []),
+    ):
+        refused(keys, runs=runs, lengths=lengths, locations=locations)
     for wrong in [(0, 0, 0, 1), (41, 0, 0, 1), (8, 9, 0, 1), (8, 4, 5, 1), (8, 4, 4, 0), (8, 4, 4, 33), (40, 7, 7, 24)]:
         with pytest.raises(ValueError, match="no blocks"):
             Layout(*wrong)
 
 
 def test_blocks_outside_of_the_data_are_refused():
-    layout = layout_of((8, 0, 0, 8))
+    layout = Layout(8, 0, 0, 8)
     data, hashes = np.zeros(8, np.uint8), np.zeros(1, np.uint64)
     for start, end in [(-1, 4), (0, 9), (5, 4), (2**62, 2**62 + 1)]:
         with pytest.raises(ValueError):
@@ -315,38 +293,11 @@ def test_blocks_outside_of_the_data_are_refused():
 @given(st.lists(st.integers(0, 2**64 - 1) | st.integers(0, 5), max_size=50))
 def test_squeeze(numbers):
     keys = np.array(sorted(numbers), np.uint64)
-    count = squeeze(keys)
+    count = postings.squeeze(keys)
     assert keys[:count].tolist() == sorted(set(numbers))
 
 
 def test_first_key():
-    layout = layout_of((35, 12, 8, 20))
+    layout = Layout(35, 12, 8, 20)
     assert [layout.first_key(block) for block in (0, 1, 15, 16)] == [0, 2**60, 15 * 2**60, 2**64]
-    assert layout_of((24, 0, 0, 32)).first_key(1) == 2**64
-
-
-@given(st.data())
-def test_property_every_key_of_any_layout_is_found(data):
-    prefix_bits = data.draw(st.integers(1, 40))
-    id_bits = data.draw(st.integers(1, min(32, 64 - prefix_bits)))
-    bucket_bits = data.draw(st.integers(max(0, prefix_bits + id_bits - 56), min(prefix_bits, 10)))
-    block_bits = data.draw(st.integers(0, bucket_bits))
-    bits = prefix_bits, bucket_bits, block_bits, id_bits
-    prefixes = st.integers(0, 2**prefix_bits - 1)
-    few = data.draw(st.lists(prefixes, min_size=1, max_size=5))
-    units = st.integers(0, 2**id_bits - 2)
-    pairs = data.draw(st.lists(st.tuples(st.sampled_from(few) | prefixes, units), max_size=120))
-    keys = sorted({(prefix << (64 - prefix_bits)) | unit for prefix, unit in pairs})
-    threshold = data.draw(st.integers(1, 8))
-    blocks, starts, hot = packed(bits, keys, threshold)
-    truth = {}
-    for prefix, unit in sorted(set(pairs)):
-        truth.setdefault(prefix, []).append(unit)
-    expected = sorted(truth)
-    matches, locations, damaged = lookup_all(
-        bits, blocks, starts, [p << (64 - prefix_bits) for p in expected], 2**id_bits - 1
-    )
-    assert not damaged
-    for query, prefix in enumerate(expected):
-        assert locations.get(query) == hot.get(prefix)
-        assert matches.get(query) == (None if prefix in hot else truth[prefix])
+    assert Layout(24, 0, 0, 32).first_key(1) == 2**64

@@ -1,15 +1,17 @@
-"""Decompressing the beginning of Snappy data gives the original bytes; invalid data gives an error or other bytes."""
+"""Snappy and LZ4: data and sizes are those of the codec; invalid data gives an error or other bytes."""
 
 import itertools
 import random
+from contextlib import suppress
 
 import numpy as np
 import pyarrow as pa
 import pytest
 
+from parquet_bloom.core.decode.lz4 import count_unpacked
 from parquet_bloom.core.decode.snappy import Scratch, unpack_front, unpack_pair
 
-SNAPPY = pa.Codec("snappy")
+SNAPPY, LZ4 = pa.Codec("snappy"), pa.Codec("lz4_raw")
 
 
 def compress(data):
@@ -50,44 +52,35 @@ def test_copies_with_four_byte_offsets() -> None:
     assert SNAPPY.decompress(packed, size, asbytes=True) == text + text[4000:4064]
 
 
-BROKEN = [
-    (b"", 0),
-    (b"\x80", 0),
-    (b"\x80\x80\x80\x80\x80\x01", 1 << 35),
-    (b"\x05\x10abcde", 4),  # of another size
-    (b"\x05\x10abcd", 5),  # a literal cut off
-    (b"\x05\xf0", 5),  # its length cut off
-    (b"\x05\x14abcdef", 5),  # more than there is room for
-    (b"\x05\x01\x01", 5),  # a copy from in front of the beginning
-    (b"\x05\x00a\x01\x00", 5),  # a copy from nowhere
-    (b"\x05\x00a\x02\x01", 5),  # a copy cut off
-    (b"\x05\x00a\x3e\x01\x00", 5),  # a copy of more than there is room for
-    (b"\x05\x00a", 5),
-]
-
-
-@pytest.mark.parametrize(("packed", "size"), BROKEN)
-def test_broken(packed, size) -> None:
-    with pytest.raises(ValueError, match="snappy"):
-        unpack_front(packed, size, max(size, 1))
-
-
 def test_pairs() -> None:
     """Two blocks in turn give what each gives alone, whichever ends first."""
     rng = random.Random(4)
     for _ in range(40):
         every = [*texts(rng), *texts(rng)]
         rng.shuffle(every)
-        for one, other in itertools.pairwise(every):
+        for one, other in itertools.pairwise([*every, every[-1]]):
             first, second = unpack_pair(compress(one), len(one), compress(other), len(other))
             assert (first.tobytes(), second.tobytes()) == (one, other)
-    text = b"abcdefg" * 999
-    packed = compress(text)
-    assert [part.tobytes() for part in unpack_pair(packed, len(text), packed, len(text))] == [text, text]
 
 
-@pytest.mark.parametrize(("packed", "size"), BROKEN)
-def test_broken_pairs(packed: bytes, size: int) -> None:
+@pytest.mark.parametrize(
+    ("packed", "size"),
+    [
+        *((b"", 0), (b"\x80", 0), (b"\x80\x80\x80\x80\x80\x01", 1 << 35)),
+        (b"\x05\x10abcde", 4),  # of another size
+        (b"\x05\x10abcd", 5),  # a literal cut off
+        (b"\x05\xf0", 5),  # its length cut off
+        (b"\x05\x14abcdef", 5),  # more than there is room for
+        (b"\x05\x01\x01", 5),  # a copy from in front of the beginning
+        (b"\x05\x00a\x01\x00", 5),  # a copy from nowhere
+        (b"\x05\x00a\x02\x01", 5),  # a copy cut off
+        (b"\x05\x00a\x3e\x01\x00", 5),  # a copy of more than there is room for
+        (b"\x05\x00a", 5),
+    ],
+)
+def test_broken_data_is_refused_alone_and_in_pairs(packed: bytes, size: int) -> None:
+    with pytest.raises(ValueError, match="snappy"):
+        unpack_front(packed, size, max(size, 1))
     for text in (b"", b"a" * 1000, bytes(range(256)) * 20):
         with pytest.raises(ValueError, match="snappy"):
             unpack_pair(packed, size, compress(text), len(text))
@@ -109,3 +102,37 @@ def test_scratch_is_used_again_only_once_nothing_refers_to_it() -> None:
     assert len(addresses) == 1
     view = memoryview(scratch.take(1000))[5:10]
     assert not np.shares_memory(np.asarray(view), scratch.take(1000))
+
+
+def test_sizes_of_lz4_are_counted() -> None:
+    rng = random.Random(1)
+    for size in [1, 2, 14, 15, 16, 30, 269, 270, 271, 5000, 70_000, 1 << 20]:
+        for data in (rng.randbytes(size), bytes(size), bytes(rng.choices(b"ab", k=size)), rng.randbytes(40) * size):
+            assert count_unpacked(LZ4.compress(data, asbytes=True)) == len(data)
+    for block, size in (
+        *((b"\x00", 0), (b"\x02", 0), (b"\x10a", 1)),  # the match of the last token does not count
+        *((b"\xf0\x00" + b"a" * 15, 15), (b"\xf0\xff\x01" + b"a" * 271, 271)),
+        *((b"\x11a\x01\x00\x10b", 7), (b"\x1fa\x01\x00\xff\x00\x00", 275)),
+    ):
+        assert count_unpacked(block) == size
+    for cut in (b"", b"\x10", b"\x20a", b"\xf0", b"\xf0\xff", b"\x10a\x01", b"\x10a\x01\x00", b"\x1fa\x01\x00"):
+        with pytest.raises(ValueError, match="lz4"):
+            count_unpacked(cut)
+
+
+def test_damaged_lz4_is_counted_as_it_decompresses() -> None:
+    """What the codec leaves of a room of other bytes are those that the block does not fill."""
+    rng, agreed = random.Random(2), 0
+    for _ in range(3000):
+        data = bytes(rng.choices(b"abcdefgh", k=rng.randrange(1, 200)))
+        block = bytearray(LZ4.compress(data, asbytes=True))
+        block[rng.randrange(len(block))] = rng.randrange(256)
+        with suppress(ValueError):
+            size = count_unpacked(bytes(block))
+            if 0 < size < 10_000:
+                with suppress(OSError):
+                    LZ4.decompress(bytes(block), decompressed_size=size)
+                    with pytest.raises(OSError):
+                        LZ4.decompress(bytes(block), decompressed_size=size - 1)
+                    agreed += 1
+    assert agreed > 1000

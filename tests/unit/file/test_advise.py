@@ -15,7 +15,7 @@ from support.report_pages import drawn_paths, drawn_states, drawn_texts, read_re
 
 import parquet_bloom
 from parquet_bloom import errors
-from parquet_bloom.file.file_survey import SKETCH, Sample, spread, survey
+from parquet_bloom.file.file_survey import SKETCH, Sample, survey
 from parquet_bloom.file.verdict import Advice, engines_for, share_in_common, share_in_range, share_of_equal_bounds
 from parquet_bloom.filter import hash_values
 from parquet_bloom.hashing import column_type
@@ -127,13 +127,14 @@ def test_without_a_sample_no_values_are_read(lake: Path) -> None:
     assert few.open_question == f"parquet-bloom advise {paths} --column user --fpp 0.1 --sample 8"
 
 
-def test_the_footer_alone_tells_less(lake: Path) -> None:
-    advice = Advice()
+def test_surveys_are_merged_and_the_footer_alone_tells_less(lake: Path) -> None:
+    sampled, advice = Advice(), Advice()
     for file in sorted(lake.iterdir()):
+        sampled.add(pickle.loads(pickle.dumps(survey(file, sample=2))))
         advice.add(survey(file))
+    assert tuple(sampled.columns(0.01)) == parquet_bloom.advise(lake, sample=2 * FILES).columns
     result = {each.column: each for each in advice.columns(0.01)}
-    assert result["country"].distinct is None
-    assert result["country"].verdict == "maybe"
+    assert (result["country"].distinct, result["country"].verdict) == (None, "maybe")
     assert result["country"].reason.startswith("its values are in dictionaries, so few may be distinct; ")
     assert result["user"].sizes[0.01] == 2 * FILES * parquet_bloom.size_for(ROWS // 2, 0.01)  # at most
 
@@ -207,13 +208,6 @@ def test_a_page_shows_what_a_lookup_reads_of_each_column(lake: Path, tmp_path: P
     assert read_report(replace(report, columns=(), failures=(("a", "a: broken"),)).to_html())["notes"]
 
 
-def test_surveys_are_pickled_and_merged_in_any_number(lake: Path) -> None:
-    advice = Advice()
-    for file in sorted(lake.iterdir()):
-        advice.add(pickle.loads(pickle.dumps(survey(file, sample=2))))
-    assert tuple(advice.columns(0.01)) == parquet_bloom.advise(lake, sample=2 * FILES).columns
-
-
 def test_broken_files_and_wrong_parameters(lake: Path, tmp_path: Path) -> None:
     (tmp_path / "broken.parquet").write_bytes(b"PAR1 no Parquet PAR1")
     good = tmp_path / "good.parquet"
@@ -258,26 +252,18 @@ def test_few_row_groups_and_dear_filters(tmp_path: Path) -> None:
     assert "of the files' size" in dear.reason
 
 
-def test_share_in_range() -> None:
-    assert share_in_range([]) == 1
-    assert share_in_range([(0, 10)] * 7) == 1
-    assert share_in_range([(n * 10, n * 10 + 9) for n in range(20)]) == pytest.approx(1 / 20)
-    assert share_in_range([(b"u%02d" % n, b"u%02d~" % n) for n in range(20)]) == pytest.approx(1 / 20)
-    assert share_in_range([(0, 9), (10, 19)], unknown=2) == pytest.approx(3 / 4)
-    halves = share_in_range([(n * 5, n * 5 + 10) for n in range(100)])
-    assert 0.02 <= halves <= 0.03
-    assert share_in_range([(float("-inf"), float("inf"))] * 3) == 1
-    assert share_in_range([(n / 20, (n + 0.9) / 20) for n in range(20)]) == pytest.approx(1 / 20)
-    assert share_in_range([(b"", b"")] * 3) == 1
-
-
-def test_one_text_unlike_the_others_does_not_blur_them() -> None:
+def test_shares_of_ranges_and_of_equal_bounds() -> None:
     urls = [(b"https://example.org/order/%04d" % n, b"https://example.org/order/%04d~" % n) for n in range(50)]
-    assert share_in_range([*urls, (b"-", urls[25][1])]) < 0.04
+    for bounds, share in (
+        *(([], 1), ([(0, 10)] * 7, 1), ([(n * 10, n * 10 + 9) for n in range(20)], 1 / 20), ([(b"", b"")] * 3, 1)),
+        *(([(b"u%02d" % n, b"u%02d~" % n) for n in range(20)], 1 / 20), ([(float("-inf"), float("inf"))] * 3, 1)),
+        ([(n / 20, (n + 0.9) / 20) for n in range(20)], 1 / 20),
+    ):
+        assert share_in_range(bounds) == pytest.approx(share)
+    assert share_in_range([(0, 9), (10, 19)], unknown=2) == pytest.approx(3 / 4)
+    assert 0.02 <= share_in_range([(n * 5, n * 5 + 10) for n in range(100)]) <= 0.03
+    assert share_in_range([*urls, (b"-", urls[25][1])]) < 0.04  # one text unlike the others does not blur them
     assert share_in_range([*urls, (b"", b"")]) < 0.03
-
-
-def test_share_of_same() -> None:
     assert share_of_equal_bounds([]) is share_of_equal_bounds([(1, 2)]) is None
     assert share_of_equal_bounds([(1, 2), (1, 3)]) == (1, 0)
     assert share_of_equal_bounds([(1, 5), (1, 5), (2, 5), (3, 6)]) == pytest.approx((1 / 6, 1 / 2))
@@ -312,12 +298,6 @@ def test_buckets_by_file(tmp_path: Path) -> None:
         pq.write_table(pa.table({"key": values}), tmp_path / f"{number}.parquet", row_group_size=4000)
     (key,) = parquet_bloom.advise(tmp_path, sample=8).columns
     assert key.holding == pytest.approx(1 / 8, rel=0.1)  # all five row groups of a file, out of 40
-
-
-def test_spread() -> None:
-    assert spread([1, 2, 3], 5) == [1, 2, 3]
-    assert spread([*range(100)], 4) == [12, 37, 62, 87]
-    assert spread([1, 2], 0) == []
 
 
 def test_engines() -> None:

@@ -149,38 +149,26 @@ def test_pages(length: int, tmp_path: Path) -> None:
 # ------------------------------------------------------------------------------------------------------------ the rule
 
 
-@pytest.mark.parametrize(
-    ("stored", "column_type", "shortest", "is_cut"),
-    [
-        (Statistics(None, b"a", b"b", None, None), TEXT, 1, True),
-        (Statistics(None, b"a", b"b", None, None, True), TEXT, 1, False),
-        (Statistics(None, b"a", b"b", None, None), BYTES, 1, True),
-        (Statistics(None, b"a", b"b", None, None), TEXT, 16, False),
-        (Statistics(None, b"a", b"b", None, None, False), TEXT, 16, True),
-        (Statistics(None, b"a" * 16, b"b" * 16, None, None), TEXT, 16, True),
-        (Statistics(None, b"", b"", None, None), TEXT, 1, False),
-        (Statistics(None, b"abcdef", b"abc", None, None), TEXT, 1, True),  # the lower bound is not cut
-        (Statistics(None, bytes(16), b"\xff" * 16, None, None), from_parquet("FIXED_LEN_BYTE_ARRAY", 16), 1, False),
-    ],
-)
-def test_which_bounds_may_be_cut(stored: Statistics, column_type: Any, shortest: int, is_cut: bool) -> None:
-    low, high = decode_bounds(stored, column_type, True, shortest)
-    assert (type(high) is CutBound) == is_cut
-    assert low == stored.min_value
-    assert isinstance(high, bytes)
-    assert bytes(high) == stored.max_value
-
-
-@pytest.mark.parametrize(
-    ("precision", "length", "exact", "known"),
-    [(38, 16, None, True), (60, 15, None, True), (60, 16, False, False), (60, 16, True, True), (60, 25, None, False)],
-)
-def test_decimals_that_may_be_cut_are_other_numbers(
-    precision: int, length: int, exact: bool | None, known: bool
-) -> None:
-    column_type = from_parquet("BYTE_ARRAY", converted=5, scale=0, precision=precision)
-    stored = Statistics(None, b"\x01" * length, b"\x02" * length, None, None, exact)
-    assert (decode_bounds(stored, column_type, True) != (None, None)) == known
+def test_which_bounds_may_be_cut() -> None:
+    fixed = from_parquet("FIXED_LEN_BYTE_ARRAY", 16)
+    for low, high, exact, column_type, shortest, is_cut in (
+        *((b"a", b"b", None, TEXT, 1, True), (b"a", b"b", True, TEXT, 1, False), (b"a", b"b", None, BYTES, 1, True)),
+        *((b"a", b"b", None, TEXT, 16, False), (b"a", b"b", False, TEXT, 16, True), (b"", b"", None, TEXT, 1, False)),
+        *((b"a" * 16, b"b" * 16, None, TEXT, 16, True), (bytes(16), b"\xff" * 16, None, fixed, 1, False)),
+        (b"abcdef", b"abc", None, TEXT, 1, True),  # the lower bound is not cut
+    ):
+        stored = Statistics(None, low, high, None, None, *([] if exact is None else [exact]))
+        decoded = decode_bounds(stored, column_type, True, shortest)
+        assert (type(decoded[1]) is CutBound) == is_cut, stored
+        assert decoded[0] == low
+        assert bytes(decoded[1]) == high
+    for precision, length, exact, known in (
+        *((38, 16, None, True), (60, 15, None, True), (60, 16, False, False), (60, 16, True, True)),
+        (60, 25, None, False),
+    ):  # decimals that may be cut are other numbers
+        column_type = from_parquet("BYTE_ARRAY", converted=5, scale=0, precision=precision)
+        stored = Statistics(None, b"\x01" * length, b"\x02" * length, None, None, exact)
+        assert (decode_bounds(stored, column_type, True) != (None, None)) == known
 
 
 def possible(node: Any, *containers: tuple[bytes, bytes, bool]) -> list[bool]:
@@ -205,24 +193,16 @@ def possible(node: Any, *containers: tuple[bytes, bytes, bool]) -> list[bool]:
     return list(outcomes[0])
 
 
-@pytest.mark.parametrize(
-    ("node", "expected"),
-    [
-        (Equal("a", b"abcz"), [True, False, True]),
-        (Equal("a", b"abd"), [False, False, True]),
-        (Equal("a", b"abc"), [True, True, True]),
-        (In("a", (b"A", b"abca", b"abcz", b"abd")), [True, False, True]),
-        (In("a", (b"A", b"abd", b"b")), [False, False, True]),
-        (Compare("a", ">", b"abcz"), [True, False, True]),
-        (Compare("a", ">=", b"abcz"), [True, False, True]),
-        (Compare("a", ">", b"abc"), [True, False, True]),
-        (Compare("a", ">=", b"abd"), [False, False, True]),
-        (Compare("a", "<", b"aa"), [False, False, False]),
-        (NotEqual("a", b"abc"), [True, True, True]),
-    ],
-)
-def test_comparisons_with_bounds_that_are_cut(node: Any, expected: list[bool]) -> None:
-    assert possible(node, (b"aa", b"abc", True), (b"aa", b"abc", False), (b"aa", b"ab", True)) == expected
+def test_comparisons_with_bounds_that_are_cut() -> None:
+    for node, expected in (
+        *((Equal("a", b"abcz"), [1, 0, 1]), (Equal("a", b"abd"), [0, 0, 1]), (Equal("a", b"abc"), [1, 1, 1])),
+        (In("a", (b"A", b"abca", b"abcz", b"abd")), [1, 0, 1]),
+        *((In("a", (b"A", b"abd", b"b")), [0, 0, 1]), (NotEqual("a", b"abc"), [1, 1, 1])),
+        *((Compare("a", ">", b"abcz"), [1, 0, 1]), (Compare("a", ">=", b"abcz"), [1, 0, 1])),
+        *((Compare("a", ">", b"abc"), [1, 0, 1]), (Compare("a", ">=", b"abd"), [0, 0, 1])),
+        (Compare("a", "<", b"aa"), [0, 0, 0]),
+    ):
+        assert possible(node, (b"aa", b"abc", True), (b"aa", b"abc", False), (b"aa", b"ab", True)) == expected, node
 
 
 @pytest.mark.parametrize("node", [NotEqual("a", b"abc"), NotIn("a", (b"abc", b"x"))])

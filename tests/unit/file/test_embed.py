@@ -11,7 +11,6 @@ from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
-import fsspec
 import numpy as np
 import pyarrow as pa
 import pyarrow.fs
@@ -23,7 +22,6 @@ from support.writers import surgery
 
 import parquet_bloom
 from parquet_bloom import errors
-from parquet_bloom.file.filter_builder import FilterOptions, parse_columns
 
 ROWS, GROUPS = 120, 3
 
@@ -115,36 +113,25 @@ def test_filters_of_the_values(plain):
     assert report.seconds > 0
 
 
-@pytest.mark.parametrize(
-    ("columns", "names"),
-    [
-        ("id", ["id"]),
-        (["id"], ["id"]),
-        (("id", "name"), ["id", "name"]),
-        ({"name": None, "id": 0.001}, ["id", "name"]),
-        ({"id": {"fpp": 0.001}}, ["id"]),
-        ({"id": {"ndv": 5000}}, ["id"]),
-        ({"id": {}}, ["id"]),
-        (dict.fromkeys(["id"]).keys(), ["id"]),
-        (["user.key"], ["user.key"]),
-        (["user.home.city"], ["user.home.city"]),
-        (["user.home"], ["user.home.city"]),  # a group of one leaf may be called by its own name
-        (["tags"], ["tags.list.element"]),
-        (["tags.list.element"], ["tags.list.element"]),
-        (["map.key_value.key", "map.key_value.value"], ["map.key_value.key", "map.key_value.value"]),
-    ],
-)
-def test_ways_to_name_columns(plain, columns, names):
-    parquet_bloom.embed(plain, columns)
-    assert {column for _, column in filters(plain)} == set(names)
-    assert_sound(plain)
-
-
-@pytest.mark.parametrize("fpp", [0.5, 0.1, 0.001, 1e-9])
-def test_sizes_come_from_the_data(plain, fpp):
-    parquet_bloom.embed(plain, {"id": fpp, "user.key": {"fpp": fpp, "power_of_two": False}})
-    for (_, column), stored in filters(plain).items():
-        assert len(stored.bitset) == oracle.smallest_num_bytes(40, fpp, power_of_two=column == "id")
+def test_ways_to_name_columns_and_set_sizes(plain):
+    data = plain.read_bytes()
+    for columns, *names in (
+        *(("id", "id"), (["id"], "id"), (("id", "name"), "id", "name"), (dict.fromkeys(["id"]).keys(), "id")),
+        *(({"name": None, "id": 0.001}, "id", "name"), ({"id": {"fpp": 0.001}}, "id"), ({"id": {"ndv": 5000}}, "id")),
+        *(({"id": {}}, "id"), (["user.key"], "user.key"), (["user.home.city"], "user.home.city")),
+        (["user.home"], "user.home.city"),  # a group of one leaf may be called by its own name
+        *((["tags"], "tags.list.element"), (["tags.list.element"], "tags.list.element")),
+        (["map.key_value.key", "map.key_value.value"], "map.key_value.key", "map.key_value.value"),
+    ):
+        plain.write_bytes(data)
+        parquet_bloom.embed(plain, columns)
+        assert {column for _, column in filters(plain)} == set(names)
+        assert_sound(plain)
+    for fpp in (0.5, 0.1, 0.001, 1e-9):
+        plain.write_bytes(data)
+        parquet_bloom.embed(plain, {"id": fpp, "user.key": {"fpp": fpp, "power_of_two": False}})
+        for (_, column), stored in filters(plain).items():
+            assert len(stored.bitset) == oracle.smallest_num_bytes(40, fpp, power_of_two=column == "id")
 
 
 def test_requested_sizes(plain):
@@ -154,75 +141,24 @@ def test_requested_sizes(plain):
     assert_sound(plain)
 
 
-@pytest.mark.parametrize(
-    ("columns", "problem"),
-    [
-        ([], "no column"),
-        ({}, "no column"),
-        ([5], "dotted path"),
-        ({5: None}, "dotted path"),
-        ({"id": 0}, "between 0 and 1"),
-        ({"id": 1.5}, "between 0 and 1"),
-        ({"id": "0.1"}, "between 0 and 1"),
-        ({"id": True}, "between 0 and 1"),
-        ({"id": float("nan")}, "between 0 and 1"),
-        ({"id": {"fpp": None}}, "between 0 and 1"),
-        ({"id": {"ndv": -1}}, "whole number"),
-        ({"id": {"ndv": 1.5}}, "whole number"),
-        ({"id": {"ndv": True}}, "whole number"),
+def test_settings_that_cannot_be(plain):
+    not_a_rate = [0, 1.5, "0.1", True, float("nan"), {"fpp": None}, [0.1]]
+    for columns, problem in (
+        *(([], "no column"), ({}, "no column"), ([5], "dotted path"), ({5: None}, "dotted path")),
+        *(({"id": rate}, "between 0 and 1") for rate in not_a_rate),
+        *(({"id": {"ndv": ndv}}, "whole number") for ndv in (-1, 1.5, True)),
         ({"id": {"size": 5}}, "unknown setting 'size'"),
-        ({"id": [0.1]}, "between 0 and 1"),
-    ],
-)
-def test_settings_that_cannot_be(plain, columns, problem):
-    assert_refused(errors.ParquetBloomError, plain, columns, problem)
-
-
-@pytest.mark.parametrize("fpp", [0, 1, "x", None, float("nan")])
-def test_rates_that_cannot_be(plain, fpp):
-    assert_refused(errors.ParquetBloomError, plain, ["id"], "between 0 and 1", fpp=fpp)
-
-
-def test_settings_are_passed_on():
-    parsed = parse_columns({"a": None, "b": 0.5, "c": {"ndv": 7}}, FilterOptions(0.1, None, False))
-    assert parsed == {
-        "a": FilterOptions(0.1, None, False),
-        "b": FilterOptions(0.5, None, False),
-        "c": FilterOptions(0.1, 7, False),
-    }
-
-
-@pytest.mark.parametrize(
-    "options",
-    [
-        {"data_page_version": "2.0"},
-        {"use_dictionary": False},
-        {"write_page_index": True},
-        {"write_statistics": False},
-        {"data_page_size": 64},
-        *({"compression": codec} for codec in ("none", "snappy", "gzip", "zstd", "lz4", "brotli")),
-        {"use_byte_stream_split": True, "use_dictionary": False},
-        {
-            "column_encoding": {"id": "DELTA_BINARY_PACKED", "name": "DELTA_BYTE_ARRAY"},
-            "use_dictionary": False,
-        },
-        {"use_compliant_nested_type": False},
-        {"version": "1.0"},
-    ],
-    ids=str,
-)
-def test_ways_to_write_pages(tmp_path, options):
-    path = tmp_path / "a.parquet"
-    table = make_table() if "use_byte_stream_split" not in options else make_table().select(["id"])
-    pq.write_table(table, path, row_group_size=50, **options)
-    before = body(path)
-    columns = [name for name in ("id", "name", "user.key", "tags") if name.split(".")[0] in table.column_names]
-    parquet_bloom.embed(path, columns)
-    assert body(path).startswith(before)
-    assert pq.read_table(path).equals(table)
-    assert_sound(path)
-    for key in table["id"].to_pylist()[::11]:
-        assert parquet_bloom.read_table(path, [("id", "=", key)], columns=["id"])["id"].to_pylist() == [key]
+        *((columns, "columns must be a list or mapping") for columns in (None, 5, object(), [["id"]], [{"id": 1}])),
+    ):
+        assert_refused(errors.ParquetBloomError, plain, columns, problem)
+    for fpp in (0, 1, "x", None, float("nan")):
+        assert_refused(errors.ParquetBloomError, plain, ["id"], "between 0 and 1", fpp=fpp)
+    for threads in (0, -1, 1.5, "2", True):
+        assert_refused(errors.ParquetBloomError, plain, ["id"], "threads must be", threads=threads)
+    assert_refused(errors.ParquetBloomError, plain, ["id"], "power_of_two must be", power_of_two="no")
+    assert_refused(errors.StorageError, plain, ["id"], "the path is empty", output="")  # not the file itself
+    columns = {"id": {"fpp": np.float32(0.01), "ndv": np.int64(1000)}}  # numbers of NumPy's are numbers
+    assert parquet_bloom.embed(plain, columns).filters[0].num_bytes == 2048
 
 
 def test_many_rows_in_one_row_group(tmp_path):
@@ -272,40 +208,11 @@ def test_an_output_that_is_the_file(plain, tmp_path, monkeypatch):
     assert_sound(plain)
 
 
-def test_a_dry_run_writes_nothing(plain):
-    before = plain.read_bytes()
-    report = parquet_bloom.embed(plain, ["id"], dry_run=True)
-    assert plain.read_bytes() == before
-    assert not report.changed
-    again = parquet_bloom.embed(plain, ["id"])
-    assert (report.filters, report.new_size) == (again.filters, again.new_size)
-    assert report.new_size == plain.stat().st_size
-
-
-def test_progress(plain):
-    seen: list[tuple[int, int]] = []
-    parquet_bloom.embed(plain, ["id", "name"], progress=lambda done, total: seen.append((done, total)))
-    assert seen == [(i, 6) for i in range(1, 7)]
-
-
-@pytest.mark.parametrize("threads", [1, 2, 7])
-def test_threads_change_nothing(plain, tmp_path, threads):
-    one, many = tmp_path / "one.parquet", tmp_path / "many.parquet"
-    columns = ["id", "name", "user.key", "tags"]
-    parquet_bloom.embed(plain, columns, output=one)
-    parquet_bloom.embed(plain, columns, output=many, threads=threads)
-    assert one.read_bytes() == many.read_bytes()
-
-
-def test_other_file_systems(plain, tmp_path):
-    memory = fsspec.filesystem("memory")
-    memory.pipe("/lake/a.parquet", plain.read_bytes())
-    parquet_bloom.embed("/lake/a.parquet", ["id"], output="/lake/b.parquet", filesystem=memory)
-    (tmp_path / "b.parquet").write_bytes(memory.cat("/lake/b.parquet"))
-    assert_sound(tmp_path / "b.parquet")
-    below = pyarrow.fs.SubTreeFileSystem(str(tmp_path), pyarrow.fs.LocalFileSystem())
-    parquet_bloom.embed("plain.parquet", ["id"], output="c.parquet", filesystem=below)
-    assert (tmp_path / "c.parquet").read_bytes() == (tmp_path / "b.parquet").read_bytes()
+def test_threads_change_nothing(plain, tmp_path):
+    results = [tmp_path / f"{threads}.parquet" for threads in (1, 2, 7)]
+    for path in results:
+        parquet_bloom.embed(plain, ["id", "name", "user.key", "tags"], output=path, threads=int(path.stem))
+    assert len({path.read_bytes() for path in results}) == 1
 
 
 # ------------------------------------------------------------------------------------------------------------
@@ -323,19 +230,6 @@ def test_again_changes_nothing(plain):
     assert "nothing to add" in str(report)
 
 
-def test_existing_files_are_kept(plain):
-    parquet_bloom.embed(plain, {"id": 0.5})
-    before, old = body(plain), filters(plain)
-    report = parquet_bloom.embed(plain, ["id", "name"])
-    assert (report.kept, report.num_filters) == (3, 3)
-    assert body(plain).startswith(before)
-    new = filters(plain)
-    assert {key: (new[key].offset, new[key].bitset) for key in old} == {
-        key: (stored.offset, stored.bitset) for key, stored in old.items()
-    }
-    assert_sound(plain)
-
-
 def test_replacing_does_not_let_the_file_grow(plain):
     sizes = []
     for fpp in (0.01, 0.5, 0.01):
@@ -348,7 +242,8 @@ def test_replacing_does_not_let_the_file_grow(plain):
 
 def test_replacing_some_moves_the_others(plain):
     """The kept ones stand between those that go: they are moved together with their bits."""
-    parquet_bloom.embed(plain, ["id", "name", "user.key"])
+    parquet_bloom.embed(plain, ["id"])
+    assert parquet_bloom.embed(plain, ["id", "name", "user.key"], replace=True).num_filters == 9  # what is missing, too
     old, end = filters(plain), oracle.footer_start(plain.read_bytes())
     report = parquet_bloom.embed(plain, {"id": 0.5}, replace=True)
     new = filters(plain)
@@ -361,18 +256,15 @@ def test_replacing_some_moves_the_others(plain):
     assert_sound(plain)
 
 
-def test_replacing_adds_what_is_missing(plain):
-    parquet_bloom.embed(plain, ["id"])
-    report = parquet_bloom.embed(plain, ["id", "name"], replace=True)
-    assert report.num_filters == 6
-    assert_sound(plain)
-
-
-@pytest.mark.parametrize("extra", [b"x", b"page indexes" * 9])
-def test_filters_that_cannot_be_cut_off_stay_dead(plain, extra):
-    """Bytes after them are not known to be filters, so none of them is moved."""
-    parquet_bloom.embed(plain, ["id", "name"])
-    surgery.with_bytes_before_the_footer(plain, extra)
+@pytest.mark.parametrize("is_index", [True, False])
+def test_filters_that_cannot_be_cut_off_stay_dead(plain, is_index):
+    """Bytes after them, of page indexes or of somebody's, are not known to be filters, so none of them is moved."""
+    if is_index:
+        options = {"write_page_index": True, "bloom_filter_options": {"id": {"ndv": 50}}}
+        pq.write_table(make_table(), plain, row_group_size=50, **options)
+    else:
+        parquet_bloom.embed(plain, ["id", "name"])
+        surgery.with_bytes_before_the_footer(plain, b"page indexes" * 9)
     before, old = body(plain), filters(plain)
     report = parquet_bloom.embed(plain, ["id"], replace=True)
     assert report.dead_bytes == sum(stored.length for (_, column), stored in old.items() if column == "id")
@@ -382,19 +274,6 @@ def test_filters_that_cannot_be_cut_off_stay_dead(plain, extra):
     again = parquet_bloom.embed(plain, ["id"], replace=True)  # the new ones stand at the tail
     assert again.dead_bytes == 0
     assert body(plain).startswith(before)
-
-
-def test_filters_before_page_indexes_stay_dead(tmp_path):
-    path = tmp_path / "a.parquet"
-    pq.write_table(
-        make_table(), path, row_group_size=50, write_page_index=True, bloom_filter_options={"id": {"ndv": 50}}
-    )
-    old, before = filters(path), body(path)
-    report = parquet_bloom.embed(path, ["id"], replace=True)
-    assert report.dead_bytes == sum(stored.length for stored in old.values())
-    assert body(path).startswith(before)
-    assert_sound(path)
-    pq.ParquetFile(path).metadata.row_group(0).column(0)
 
 
 def test_filters_between_row_groups(plain):
@@ -420,20 +299,6 @@ def test_filters_without_a_length(plain):
     report = parquet_bloom.embed(plain, ["id"], replace=True)
     assert report.dead_bytes == 0
     assert all(stored.length for stored in filters(plain).values())  # those that were moved get one
-
-
-def test_a_broken_filter_is_not_kept(plain):
-    parquet_bloom.embed(plain, ["id", "name"])
-
-    def change(footer: oracle.Struct) -> None:
-        oracle.column_metadata(footer, 1, "id").set(oracle.LENGTH, oracle.I32, 40)
-
-    surgery.rewrite_footer(plain, change)
-    message = assert_refused(errors.BrokenFilterError, plain, ["id"], "replace")
-    assert "row group 1, column 'id'" in message
-    parquet_bloom.embed(plain, ["user.key"])  # others are none of its business
-    parquet_bloom.embed(plain, ["id"], replace=True)
-    assert_sound(plain)
 
 
 # ------------------------------------------------------------------------------------------------------------
@@ -465,38 +330,33 @@ def test_row_groups_without_rows(tmp_path):
     assert not parquet_bloom.embed(path, ["id", "tags"]).changed
 
 
-NOTHING = {
-    "nulls": pa.array([None, None], pa.int64()),
-    "empty lists": pa.array([[], None], pa.list_(pa.string())),
-    "lists of nulls": pa.array([[None], [None]], pa.list_(pa.string())),
-    "null structs": pa.array([None, {"a": None}], pa.struct([("a", pa.int32())])),
-}
-
-
-@pytest.mark.parametrize("name", NOTHING)
-def test_nothing_but_nulls(tmp_path, name):
-    """The footer says so: the filter is empty, and everyone can know why."""
+@pytest.mark.parametrize(
+    "column",
+    [
+        pa.array([None, None], pa.int64()),
+        pa.array([[], None], pa.list_(pa.string())),
+        pa.array([[None], [None]], pa.list_(pa.string())),
+        pa.array([None, {"a": None}], pa.struct([("a", pa.int32())])),
+        pa.nulls(2),
+    ],
+    ids=lambda column: str(column.type),
+)
+def test_nothing_but_nulls(tmp_path, column):
+    """If the footer says so, the filter is empty; else nobody may trust such a filter, and there is none."""
     path = tmp_path / "a.parquet"
-    pq.write_table(pa.table({"c": NOTHING[name]}), path)
-    report = parquet_bloom.embed(path, ["c"])
-    assert [f.num_bytes for f in report.filters] == [32]
-    assert_sound(path)
-    assert not parquet_bloom.embed(path, ["c"]).changed
-    assert parquet_bloom.embed(path, ["c"], replace=True).num_filters == 1
-
-
-@pytest.mark.parametrize("name", [*NOTHING, "null type"])
-def test_nothing_but_nulls_and_the_footer_does_not_tell(tmp_path, name):
-    """An empty filter would be one that nobody may trust, so there is none; and a second call is not an error."""
-    path = tmp_path / "a.parquet"
-    pq.write_table(pa.table({"c": NOTHING.get(name, pa.nulls(2)), "d": [1, 2]}), path, write_statistics=False)
+    if column.type != pa.null():
+        pq.write_table(pa.table({"c": column}), path)
+        assert [f.num_bytes for f in parquet_bloom.embed(path, ["c"]).filters] == [32]
+        assert_sound(path)
+        assert not parquet_bloom.embed(path, ["c"]).changed
+        assert parquet_bloom.embed(path, ["c"], replace=True).num_filters == 1
+    pq.write_table(pa.table({"c": column, "d": [1, 2]}), path, write_statistics=False)
     before = path.read_bytes()
-    for _ in range(2):
+    for _ in range(2):  # a second call is not an error
         report = parquet_bloom.embed(path, ["c"])
         assert (report.changed, report.num_filters, report.bytes_added) == (False, 0, 0)
         assert path.read_bytes() == before
-    report = parquet_bloom.embed(path, ["c", "d"])
-    assert [f.column for f in report.filters] == ["d"]
+    assert [f.column for f in parquet_bloom.embed(path, ["c", "d"]).filters] == ["d"]
     assert_sound(path)
 
 
@@ -514,19 +374,6 @@ def test_an_empty_filter_over_nulls(tmp_path):
     assert (report.changed, report.num_filters) == (True, 0)
     assert list(filters(path)) == [(0, "d")]
     assert parquet_bloom.verify(path).ok
-
-
-def test_an_empty_filter_over_values(tmp_path):
-    path = tmp_path / "a.parquet"
-    pq.write_table(pa.table({"c": [1, 2]}), path, write_statistics=False, bloom_filter_options={"c": {"ndv": 2}})
-    (stored,) = filters(path).values()
-    data = bytearray(path.read_bytes())
-    start = stored.offset + stored.header_size
-    data[start : start + len(stored.bitset)] = bytes(len(stored.bitset))
-    path.write_bytes(data)
-    assert_refused(errors.BrokenFilterError, path, ["c"], "no bit is set")
-    parquet_bloom.embed(path, ["c"], replace=True)
-    assert_sound(path)
 
 
 # ------------------------------------------------------------------------------------------------------------
@@ -594,22 +441,17 @@ def test_decimals_longer_than_needed(tmp_path, surplus):
     assert parquet_bloom.verify(path, data=True).ok
 
 
-@pytest.mark.parametrize("length", [0, 33, 100])
-def test_decimals_that_no_probe_would_find(tmp_path, length):
+def test_values_outside_of_their_type(tmp_path):
+    """Decimals that no probe would find, for their length, and integers of more bits than are announced."""
     path = tmp_path / "a.parquet"
-    pq.write_table(pa.table({"d": pa.array([b"\x05", bytes(length)], pa.binary())}), path)
-    surgery.relabel(path, "d", surgery.decimal_annotation(9, 2))
-    assert_refused(errors.UnreadableColumnError, path, ["d"], "bytes")
-
-
-@pytest.mark.parametrize(
-    ("bits", "signed", "value"), [(8, True, 200), (8, True, -129), (16, False, -1), (8, False, 256)]
-)
-def test_integers_outside_of_their_type(tmp_path, bits, signed, value):
-    path = tmp_path / "a.parquet"
-    pq.write_table(pa.table({"i": pa.array([5, value], pa.int32())}), path)
-    surgery.relabel(path, "i", surgery.integer_annotation(bits, signed))
-    assert_refused(errors.UnreadableColumnError, path, ["i"], "outside its type")
+    for length in (0, 33, 100):
+        pq.write_table(pa.table({"d": pa.array([b"\x05", bytes(length)], pa.binary())}), path)
+        surgery.relabel(path, "d", surgery.decimal_annotation(9, 2))
+        assert_refused(errors.UnreadableColumnError, path, ["d"], "bytes")
+    for bits, signed, value in ((8, True, 200), (8, True, -129), (16, False, -1), (8, False, 256)):
+        pq.write_table(pa.table({"i": pa.array([5, value], pa.int32())}), path)
+        surgery.relabel(path, "i", surgery.integer_annotation(bits, signed))
+        assert_refused(errors.UnreadableColumnError, path, ["i"], "outside its type")
 
 
 @pytest.mark.parametrize("arrow_type", [pa.float16(), pa.float32(), pa.float64()], ids=str)
@@ -647,40 +489,29 @@ def test_many_halves_are_counted_once(tmp_path):
 # ------------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    ("columns", "kind", "problem"),
-    [
-        (["nope"], errors.UnknownColumnError, "no such column"),
-        (["id", "nope"], errors.UnknownColumnError, "nope"),
-        (["ID"], errors.UnknownColumnError, "no such column"),
-        (["user"], errors.UnknownColumnError, "several columns match the name: user.key, user.home.city"),
-        (["map"], errors.UnknownColumnError, "several columns"),
-        (["tags", "tags.list.element"], errors.UnknownColumnError, "named twice"),
-        (["flag"], errors.UnsupportedTypeError, "BOOLEAN"),
-        (["id", "flag"], errors.UnsupportedTypeError, "column 'flag'"),
-    ],
-)
-def test_columns_that_get_none(plain, columns, kind, problem):
-    assert str(plain) in assert_refused(kind, plain, columns, problem)
+def test_columns_that_get_none(plain):
+    unknown, unsupported = errors.UnknownColumnError, errors.UnsupportedTypeError
+    for columns, kind, problem in (
+        *(
+            (["nope"], unknown, "no such column"),
+            (["id", "nope"], unknown, "nope"),
+            (["ID"], unknown, "no such column"),
+        ),
+        (["user"], unknown, "several columns match the name: user.key, user.home.city"),
+        *((["map"], unknown, "several columns"), (["tags", "tags.list.element"], unknown, "named twice")),
+        *((["flag"], unsupported, "BOOLEAN"), (["id", "flag"], unsupported, "column 'flag'")),
+    ):
+        assert str(plain) in assert_refused(kind, plain, columns, problem)
 
 
-@pytest.mark.parametrize("columns", [(), ("id",), ("name",)])
+@pytest.mark.parametrize("column", ["id", "name"])
 @pytest.mark.parametrize("plaintext_footer", [True, False])
-def test_encrypted_files(tmp_path, columns, plaintext_footer):
-    path = surgery.encrypted(
-        tmp_path / "a.parquet",
-        make_table().select(["id", "name"]),
-        plaintext_footer=plaintext_footer,
-        columns=columns or ("name",),
-    )
+def test_encrypted_files(tmp_path, column, plaintext_footer):
+    table, path = make_table().select(["id", "name"]), tmp_path / "a.parquet"
+    surgery.encrypted(path, table, plaintext_footer=plaintext_footer, columns=(column,))
     for replace in (False, True):
-        assert_refused(
-            errors.EncryptedFileError,
-            path,
-            ["id"],
-            "signed" if plaintext_footer else "encrypted",
-            replace=replace,
-        )
+        match = "signed" if plaintext_footer else "encrypted"
+        assert_refused(errors.EncryptedFileError, path, ["id"], match, replace=replace)
     assert_refused(errors.EncryptedFileError, path, ["id"], "footer", output=tmp_path / "out.parquet")
 
 
@@ -690,22 +521,24 @@ def test_data_in_another_file(plain):
     parquet_bloom.embed(plain, ["name"])
 
 
-@pytest.mark.parametrize(
-    "content", [b"", b"PAR1", b"PAR1PAR1", b"x" * 100, b"PAR1" + b"\xff\xff\xff\x7fPAR1", b"ORC" * 9]
-)
-def test_files_that_are_not_parquet(tmp_path, content):
+def test_files_that_are_not_parquet(tmp_path):
     path = tmp_path / "a.parquet"
-    path.write_bytes(content)
-    for call in (
-        lambda: parquet_bloom.embed(path, ["id"]),
-        lambda: parquet_bloom.open(path),
-        lambda: parquet_bloom.verify(path),
-        lambda: parquet_bloom.prune(path, "id = 1"),
-    ):
-        with pytest.raises((errors.NotParquetError, errors.TruncatedFileError, errors.MalformedFooterError)) as caught:
-            call()
-        assert str(path) in str(caught.value)
-    assert path.read_bytes() == content
+    kinds = errors.NotParquetError, errors.TruncatedFileError, errors.MalformedFooterError
+    for content in (b"", b"PAR1", b"PAR1PAR1", b"x" * 100, b"PAR1" + b"\xff\xff\xff\x7fPAR1", b"ORC" * 9):
+        path.write_bytes(content)
+        for call in (
+            lambda: parquet_bloom.embed(path, ["id"]),
+            lambda: parquet_bloom.open(path),
+            lambda: parquet_bloom.verify(path),
+            lambda: parquet_bloom.prune(path, "id = 1"),
+        ):
+            with pytest.raises(kinds) as caught:
+                call()
+            assert str(path) in str(caught.value)
+        assert path.read_bytes() == content
+    pq.write_table(make_table(), path)
+    path.write_bytes(b"XXXX" + path.read_bytes()[4:])
+    assert_refused(errors.NotParquetError, path, ["id"], "does not begin with PAR1")
 
 
 def test_every_truncation_is_refused(plain):
@@ -718,40 +551,19 @@ def test_every_truncation_is_refused(plain):
         assert cut.read_bytes() == data[:length]
 
 
-def test_pages_that_cannot_be_decoded(tmp_path):
-    path = tmp_path / "a.parquet"
-    pq.write_table(make_table(), path, row_group_size=40, use_dictionary=False, compression="zstd")
-    data = bytearray(path.read_bytes())
-    metadata = oracle.column_metadata(oracle.read_footer(path), 1, "name")
-    start = surgery.first_byte(metadata) + 40
-    data[start : start + 60] = b"\xaa" * 60
-    path.write_bytes(data)
-    message = assert_refused(errors.UnreadableColumnError, path, ["id", "name"], "cannot be read")
-    assert "row group 1, column 'name'" in message
-    parquet_bloom.embed(path, ["id"])
-
-
-@pytest.mark.parametrize("marker", ["_delta_log", "_spark_metadata", ".hoodie", "metadata/v1.metadata.json"])
-def test_files_of_tables(plain, marker):
-    folder = plain.parent / "table"
-    (folder / "day=1").mkdir(parents=True)
-    inside = folder / "day=1" / "a.parquet"
-    inside.write_bytes(plain.read_bytes())
-    location = folder / marker
-    location.parent.mkdir(exist_ok=True)
-    location.write_text("{}") if location.suffix else location.mkdir()
-    assert_refused(errors.ManagedTableError, inside, ["id"], "table|stream|sizes")
-    with pytest.raises(errors.ManagedTableError):
-        parquet_bloom.embed(plain, ["id"], output=inside)
-    assert inside.read_bytes() == plain.read_bytes()
-
-
-def test_files_that_are_not_there(tmp_path):
-    for path in (tmp_path / "none.parquet", tmp_path / "*.parquet", [tmp_path / "none.parquet"]):
-        with pytest.raises(errors.StorageError):
-            parquet_bloom.embed(path if isinstance(path, list) else str(path), ["id"])
-    assert len(parquet_bloom.embed(tmp_path, ["id"])) == 0
-    assert not list(tmp_path.iterdir())
+def test_files_of_tables(plain):
+    for marker in ("_delta_log", "_spark_metadata", ".hoodie", "metadata/v1.metadata.json"):
+        folder = plain.parent / marker.replace("/", "")
+        (folder / "day=1").mkdir(parents=True)
+        inside = folder / "day=1" / "a.parquet"
+        inside.write_bytes(plain.read_bytes())
+        location = folder / marker
+        location.parent.mkdir(exist_ok=True)
+        location.write_text("{}") if location.suffix else location.mkdir()
+        assert_refused(errors.ManagedTableError, inside, ["id"], "table|stream|sizes")
+        with pytest.raises(errors.ManagedTableError):
+            parquet_bloom.embed(plain, ["id"], output=inside)
+        assert inside.read_bytes() == plain.read_bytes()
 
 
 def test_columns_of_one_name(tmp_path):
@@ -767,7 +579,7 @@ def test_columns_of_one_name(tmp_path):
     assert len(list(parquet_bloom.open(path).chunks())) == 3
 
 
-def test_thousands_of_columns_take_no_time(tmp_path):
+def test_thousands_of_columns_and_of_row_groups_take_no_time(tmp_path):
     """Names are looked up, not searched for: this took a minute once."""
     path = tmp_path / "a.parquet"
     names = [f"c{i}" for i in range(3000)]
@@ -775,29 +587,29 @@ def test_thousands_of_columns_take_no_time(tmp_path):
     started = time.process_time()
     assert parquet_bloom.embed(path, names).num_filters == 3000
     assert parquet_bloom.embed(path, names[:5], replace=True).num_filters == 5
-    assert time.process_time() - started < 20
+    pq.write_table(make_table(2000).select(["id", "name"]), path, row_group_size=1)
+    assert parquet_bloom.embed(path, ["id", "name"]).num_filters > 3000
+    assert time.process_time() - started < 30
     assert parquet_bloom.verify(path).ok
 
 
-@pytest.mark.parametrize("name", ["a.b", "", ".", " ", "a\nb", "list", "日本", b"\xff\xfe"], ids=repr)
-def test_odd_names(tmp_path, name):
+def test_odd_names(tmp_path):
     """Even one that is not text, which pyarrow cannot show: the values are read all the same."""
     path = tmp_path / "a.parquet"
-    raw = name if isinstance(name, bytes) else name.encode()
-    pq.write_table(pa.table({"x": ["a", "b"], "y": [1, 2]}), path)
+    for raw in (*map(str.encode, ("a.b", "", ".", " ", "a\nb", "list", "日本")), b"\xff\xfe"):
+        pq.write_table(pa.table({"x": ["a", "b"], "y": [1, 2]}), path)
 
-    def rename(footer: oracle.Struct) -> None:
-        surgery.schema_element(footer, "x").set(4, oracle.BINARY, raw)
-        for _, metadata in surgery.each_chunk(footer, "x"):
-            metadata.set(3, oracle.LIST, oracle.Many(oracle.BINARY, [raw]))
+        def rename(footer: oracle.Struct, raw: bytes = raw) -> None:
+            surgery.schema_element(footer, "x").set(4, oracle.BINARY, raw)
+            for _, metadata in surgery.each_chunk(footer, "x"):
+                metadata.set(3, oracle.LIST, oracle.Many(oracle.BINARY, [raw]))
 
-    surgery.rewrite_footer(path, rename)
-    shown = raw.decode("utf-8", "replace")
-    report = parquet_bloom.embed(path, [shown])
-    assert [f.column for f in report.filters] == [shown]
-    assert parquet_bloom.verify(path, data=True).ok
-    with parquet_bloom.open(path) as file:
-        assert file.filter(0, shown).check(["a", "b", "c"]).tolist() == [True, True, False]
+        surgery.rewrite_footer(path, rename)
+        shown = raw.decode("utf-8", "replace")
+        assert [f.column for f in parquet_bloom.embed(path, [shown]).filters] == [shown]
+        assert parquet_bloom.verify(path, data=True).ok
+        with parquet_bloom.open(path) as file:
+            assert file.filter(0, shown).check(["a", "b", "c"]).tolist() == [True, True, False]
 
 
 def test_intervals_of_a_file_that_duckdb_probes_in_its_own_form(tmp_path: Path) -> None:
@@ -822,12 +634,7 @@ def test_intervals_of_a_file_that_duckdb_probes_in_its_own_form(tmp_path: Path) 
     assert path.read_bytes() == before
     parquet_bloom.embed(path, ["id"], replace=True)  # other columns get theirs
     assert {days: count(days) for days in expected} == expected
-
-
-def test_intervals_of_a_file_without_that_key_get_filters(tmp_path: Path) -> None:
-    duckdb = pytest.importorskip("duckdb")
-    path = tmp_path / "a.parquet"
-    rows = "SELECT to_days(40 + (range % 500)::INT) iv FROM range(4096)"
-    duckdb.sql(f"COPY ({rows}) TO '{path}' (ROW_GROUP_SIZE 2048, WRITE_BLOOM_FILTER false)")
-    assert len(parquet_bloom.embed(path, ["iv"]).filters) == 2
-    assert duckdb.sql(f"SELECT count(*) FROM '{path}' WHERE iv = INTERVAL '40 days'").fetchall() == [(9,)]
+    without = tmp_path / "b.parquet"  # a file without that key gets filters
+    duckdb.sql(f"COPY ({rows}) TO '{without}' (ROW_GROUP_SIZE 2048, WRITE_BLOOM_FILTER false)")
+    assert len(parquet_bloom.embed(without, ["iv"]).filters) == 2
+    assert duckdb.sql(f"SELECT count(*) FROM '{without}' WHERE iv = INTERVAL '40 days'").fetchall() == [(9,)]

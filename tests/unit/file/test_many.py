@@ -6,7 +6,6 @@ import os
 import pickle
 import threading
 from pathlib import Path
-from typing import Any
 
 import pyarrow as pa
 import pyarrow.fs
@@ -16,7 +15,6 @@ import pytest
 
 import parquet_bloom
 from parquet_bloom import errors
-from parquet_bloom.file import embed_filters as embed_module
 from parquet_bloom.file import many_files
 
 NAMES = ["a.parquet", "x/b.parquet", "x/c.parquet"]
@@ -44,17 +42,14 @@ def break_file(name: str = "lake/x/b.parquet") -> None:
     Path(name).write_bytes(b"no Parquet at all")
 
 
-EVERYTHING: list[Any] = [
-    "lake",
-    Path("lake"),
-    "lake/**/*.parquet",
-    [f"lake/{name}" for name in NAMES],
-    ["lake/x", "lake/a.parquet", "lake/x/b.parquet"],
-    "file://{cwd}/lake",
-]
-
-
-@pytest.mark.parametrize("paths", EVERYTHING, ids=str)
+@pytest.mark.parametrize(
+    "paths",
+    [
+        *("lake", Path("lake"), "lake/**/*.parquet", "file://{cwd}/lake"),
+        *([f"lake/{name}" for name in NAMES], ["lake/x", "lake/a.parquet", "lake/x/b.parquet"]),
+    ],
+    ids=str,
+)
 def test_what_prune_takes_is_taken(paths, lake):
     if isinstance(paths, str):
         paths = paths.format(cwd=lake)
@@ -63,6 +58,7 @@ def test_what_prune_takes_is_taken(paths, lake):
     assert [os.path.realpath(one.path) for one in report] == expected
     assert len(report) == 3
     assert [report[i] for i in range(3)] == report.files
+    assert Path("lake/.a.parquet.0123456789abcdef.parquet_bloom.tmp").read_bytes() == b"left by a killed writer"
     written = {os.path.basename(one.path): (one.changed, one.num_filters, one.kept) for one in report}
     assert written == {"a.parquet": (True, 2, 0), "b.parquet": (False, 0, 2), "c.parquet": (True, 2, 0)}
     assert (report.changed, report.num_filters, report.kept, report.errors) == (True, 4, 2, {})
@@ -141,6 +137,13 @@ CALLS = [
 each_call = pytest.mark.parametrize("call", CALLS, ids=["embed", "drop", "verify"])
 
 
+def test_verify_is_not_ok_if_a_file_failed(lake):
+    assert parquet_bloom.verify("lake").ok
+    break_file()
+    report = parquet_bloom.verify("lake", on_error="report")
+    assert (report.problems, report.ok) == ([], False)
+
+
 @each_call
 @pytest.mark.parametrize("threads", [None, 1, 4])
 def test_the_others_are_done_before_the_error_is_raised(call, threads, lake):
@@ -159,6 +162,9 @@ def test_the_others_are_done_before_the_error_is_raised(call, threads, lake):
     break_file()
     with pytest.raises(errors.FilesFailedError, match="2 of 3 files failed, the others are done; the first error: "):
         call("lake", threads=threads)
+    again = pickle.loads(pickle.dumps(caught.value))
+    assert (str(again), list(again.errors)) == (str(caught.value), list(caught.value.errors))
+    assert [one.path for one in again.report] == [one.path for one in caught.value.report]
 
 
 @each_call
@@ -177,14 +183,6 @@ def test_errors_are_reported_or_given_to_a_function(call, lake):
     for kind in ("finish", "raise"):
         with pytest.raises(errors.NotParquetError):
             call("lake/x/b.parquet", on_error=kind)
-
-
-def test_verify_is_not_ok_if_a_file_failed(lake):
-    assert parquet_bloom.verify("lake").ok
-    break_file()
-    report = parquet_bloom.verify("lake", on_error="report")
-    assert report.problems == []
-    assert not report.ok
 
 
 def test_raise_begins_no_further_file(lake):
@@ -255,20 +253,16 @@ def test_tables_are_refused(marker, lake):
     assert len(parquet_bloom.verify([f"lake/{name}" for name in NAMES])) == 3
 
 
-def test_a_dry_run_changes_nothing_and_tells_what_is_done(lake):
+@pytest.mark.parametrize("threads", [None, 1, 4])
+def test_a_dry_run_changes_nothing_and_tells_what_is_done(threads, lake):
     before = snapshot(lake)
     plan = parquet_bloom.embed("lake", ["id"], dry_run=True)
     assert snapshot(lake) == before
-    done = parquet_bloom.embed("lake", ["id"])
+    done = parquet_bloom.embed("lake", ["id"], threads=threads)
     assert (plan.changed, done.changed) == (False, True)
     assert (plan.filters, plan.new_size) == (done.filters, done.new_size)
+    assert [one.path for one in plan] == [one.path for one in done]
     assert parquet_bloom.drop("lake", dry_run=True).new_size == parquet_bloom.drop("lake").new_size
-
-
-def test_what_killed_writers_left_is_not_a_file(lake):
-    left = "lake/.a.parquet.0123456789abcdef.parquet_bloom.tmp"
-    assert left not in [one.path for one in parquet_bloom.embed("lake", ["id"])]
-    assert Path(left).read_bytes() == b"left by a killed writer"
 
 
 def test_links_to_one_file_are_one_file(lake):
@@ -288,33 +282,6 @@ def test_progress_counts_files_of_many_and_parts_of_one(lake):
     seen = []
     parquet_bloom.embed("lake/a.parquet", ["id"], progress=lambda done, total: seen.append((done, total)))
     assert seen == [(1, 2), (2, 2)]
-
-
-def test_threads_are_shared_by_the_files(lake, monkeypatch):
-    given = []
-    embed_file = embed_module.embed_file
-
-    def spy(path, columns, options, progress, threads):
-        given.append((threads, threading.current_thread() is threading.main_thread()))
-        return embed_file(path, columns, options, progress, threads)
-
-    monkeypatch.setattr(embed_module, "embed_file", spy)
-    for threads, expected in ((1, (1, True)), (3, (1, False)), (7, (2, False))):
-        given.clear()
-        parquet_bloom.embed("lake", ["id"], threads=threads, dry_run=True)
-        assert given == [expected] * 3
-    given.clear()
-    parquet_bloom.embed("lake/a.parquet", ["id"], threads=7, dry_run=True)
-    assert given == [(7, True)]
-
-
-@pytest.mark.parametrize("threads", [1, 4])
-def test_results_do_not_depend_on_threads(threads, lake):
-    expected = parquet_bloom.embed("lake", ["id"], dry_run=True)
-    report = parquet_bloom.embed("lake", ["id"], threads=threads)
-    assert [(one.path, one.filters, one.new_size) for one in report] == [
-        (one.path, one.filters, one.new_size) for one in expected
-    ]
 
 
 @pytest.mark.parametrize("jobs", [1, 3])
@@ -366,13 +333,3 @@ def test_orc_files_are_verified_and_refused_by_writers(lake):
     assert [str(error) for error in failed.values()] == [
         "lake/o.orc: an ORC file: only its writer can make its filters; `advise` reports how"
     ]
-
-
-def test_errors_and_reports_can_be_sent(lake):
-    break_file()
-    with pytest.raises(errors.FilesFailedError) as caught:
-        parquet_bloom.embed("lake", ["id"])
-    again = pickle.loads(pickle.dumps(caught.value))
-    assert str(again) == str(caught.value)
-    assert list(again.errors) == list(caught.value.errors)
-    assert [one.path for one in again.report] == [one.path for one in caught.value.report]

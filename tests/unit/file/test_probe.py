@@ -18,12 +18,10 @@ from support.writers import surgery
 
 import parquet_bloom
 from parquet_bloom.core.bloom.sizing import size_for
-from parquet_bloom.file import probe_file as probe_module
 from parquet_bloom.file.bloom_file import BloomFile
 from parquet_bloom.file.column_statistics import file_statistics
 from parquet_bloom.file.probe_file import BLOCK_BYTES, WHOLE_BYTES, probe, probe_hashes
 from parquet_bloom.metadata.filter_header import write_header
-from parquet_bloom.scan.plan import file_level as planned_files
 from parquet_bloom.scan.plan.filter_level import has_broken_filter
 
 HEADER = 256  # bytes that are read of each header
@@ -87,42 +85,25 @@ def test_blocks_close_together_are_one_request(tmp_path: Path) -> None:
         assert ranges == [(start, start + 32 + 32 * ((900_000 * (BIG // 32)) >> 32))]
 
 
-@pytest.mark.parametrize(("num_hashes", "complete"), [(1, False), (64, False), (2_500, False), (30_000, True)])
-def test_the_entire_bitset_is_read_when_most_blocks_are_needed(tmp_path: Path, num_hashes: int, complete: bool) -> None:
-    path = surgery.with_bitsets(tmp_path / "a", HALF_FULL[:1])
-    hashes = np.random.default_rng(4).integers(0, 2**64, num_hashes, dtype=np.uint64)
-    positions = {int(key) >> 32 for key in hashes}
-    expected = {(location * (BIG // 32)) >> 32 for location in positions}
-    assert (2 * len(expected) > BIG // 32) == complete
-    with forgetful(parquet_bloom.open(path)) as file:
-        (chunk,) = file.chunks()
-        assert not chunk.header_problem
-        before = file.source.bytes_read
-        matches, _ = probe_hashes([chunk], hashes)
-        assert file.source.bytes_read - before == (BIG if complete else 32 * len(expected))
-        assert (matches[0] == chunk.filter.check_hashes(hashes)).all()
+def test_the_entire_bitset_is_read_when_most_blocks_are_needed_or_it_is_small(tmp_path: Path) -> None:
+    def read_by(bitset: bytes, hashes: np.ndarray) -> int:
+        with forgetful(parquet_bloom.open(surgery.with_bitsets(tmp_path / "a", [bitset]))) as file:
+            (chunk,) = file.chunks()
+            assert not chunk.header_problem
+            before = file.source.bytes_read
+            matches, _ = probe_hashes([chunk], hashes)
+            read = file.source.bytes_read - before
+            assert (matches[0] == chunk.filter.check_hashes(hashes)).all()
+            return read
 
-
-def test_one_hash_of_many_forms_is_one_block(tmp_path: Path) -> None:
-    """A hash that is probed twice is read once."""
-    path = surgery.with_bitsets(tmp_path / "a", HALF_FULL[:1])
-    with forgetful(parquet_bloom.open(path)) as file:
-        (chunk,) = file.chunks()
-        assert not chunk.header_problem
-        before = file.source.bytes_read
-        probe_hashes([chunk], np.repeat(KEY, 50))
-        assert file.source.bytes_read - before == BLOCK_BYTES
-
-
-@pytest.mark.parametrize("num_bytes", [32, 1024, WHOLE_BYTES, WHOLE_BYTES + 32])
-def test_small_bitsets_are_read_whole(tmp_path: Path, num_bytes: int) -> None:
-    path = surgery.with_bitsets(tmp_path / "a", [HALF_FULL[0][:num_bytes]])
-    with forgetful(parquet_bloom.open(path)) as file:
-        (chunk,) = file.chunks()
-        assert not chunk.header_problem
-        before = file.source.bytes_read
-        probe_hashes([chunk], KEY)
-        assert file.source.bytes_read - before == (num_bytes if num_bytes <= WHOLE_BYTES else BLOCK_BYTES)
+    for num_hashes, is_complete in ((1, False), (64, False), (2_500, False), (30_000, True)):
+        hashes = np.random.default_rng(4).integers(0, 2**64, num_hashes, dtype=np.uint64)
+        blocks = {((int(key) >> 32) * (BIG // 32)) >> 32 for key in hashes}
+        assert (2 * len(blocks) > BIG // 32) == is_complete
+        assert read_by(HALF_FULL[0], hashes) == (BIG if is_complete else 32 * len(blocks))
+    assert read_by(HALF_FULL[0], np.repeat(KEY, 50)) == BLOCK_BYTES  # a hash that is probed twice is read once
+    for num_bytes in (32, 1024, WHOLE_BYTES, WHOLE_BYTES + 32):
+        assert read_by(HALF_FULL[0][:num_bytes], KEY) == (num_bytes if num_bytes <= WHOLE_BYTES else BLOCK_BYTES)
 
 
 def test_an_empty_block_is_looked_into(tmp_path: Path) -> None:
@@ -241,31 +222,20 @@ def test_no_columns_requested(tmp_path: Path) -> None:
         assert file.source.requests == requests
 
 
-def test_boolean_columns_are_not_probed(tmp_path: Path, peer_file) -> None:
-    with parquet_bloom.open(peer_file("datafusion-all").path) as file:
-        chunks = list(file.chunks(columns=["bool"]))
-        assert chunks
-        result = probe(chunks, [True, False])
-        assert result.maybe.all()
-        assert set(result.doubts) == {"a filter over BOOLEAN tells nothing"}
-
-
 # ------------------------------------------------------------------------------------------------------------
 # Filters and files that cannot be probed
 # ------------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("whole_bytes", [0, WHOLE_BYTES])
 @pytest.mark.parametrize("immutable", [False, True])
-def test_broken_filters_say_maybe(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, whole_bytes: int, immutable: bool
-) -> None:
+@pytest.mark.parametrize("is_remote", [False, True])
+def test_broken_filters_say_maybe(tmp_path: Path, is_remote: bool, immutable: bool) -> None:
     """By the words that `ChunkFilter.problem` has for them; the filters beside them answer as ever."""
-    monkeypatch.setattr(probe_module, "WHOLE_BYTES", whole_bytes)
     good = malformed.good_file(tmp_path / "good.parquet")
     (tmp_path / "broken").mkdir()
     for case in malformed.cases(good, tmp_path / "broken"):
-        with parquet_bloom.open(case.path) as file, parquet_bloom.open(case.path) as other:
+        files = CountedFileSystem({"a": case.path.read_bytes()}) if is_remote else None
+        with parquet_bloom.open("a" if files else case.path, files) as file, parquet_bloom.open(case.path) as other:
             chunks = list(file.chunks(columns=["key"]))
             result = probe(chunks, [key for _, key in malformed.needles()], immutable=immutable)
             assert list(result.doubts) == [chunk.problem for chunk in other.chunks(columns=["key"])], case.name
@@ -306,7 +276,7 @@ def test_a_remote_file_that_fails(tmp_path: Path) -> None:
 
 
 def test_no_answer_of_a_file_that_fails_halfway_is_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(probe_module, "BATCH_BYTES", 1)
+    monkeypatch.setattr("parquet_bloom.file.probe_file.BATCH_BYTES", 1)
     file, remote = opened(surgery.with_bitsets(tmp_path / "a", [b"\x01" + bytes(BIG - 1)] * 2))
     with file:
         chunks = list(file.chunks())
@@ -351,27 +321,6 @@ def test_where_pages_are(tmp_path: Path) -> None:
                     assert file._holds_data(start, end) == holds
                     answers.add(holds)
         assert answers == {True, False}
-
-
-def test_prune_doubts_a_file_that_is_cut_between_header_and_block(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    path = surgery.with_bitsets(tmp_path / "a", HALF_FULL, statistics=False)
-    complete = BloomFile.read_headers
-
-    def then_cut(file: BloomFile, chunks: Any) -> None:
-        complete(file, chunks)
-        if file.source.path and os.path.getsize(path) == file.source.size:
-            for chunk in file.chunks():
-                assert not chunk.header_problem
-            os.truncate(path, 100)
-
-    monkeypatch.setattr(BloomFile, "read_headers", then_cut)
-    monkeypatch.setattr(planned_files, "evaluate_together", lambda *_: {})  # each file is looked at by itself
-    report = parquet_bloom.prune(path, "key = 123456789")
-    assert report.selected[str(path)] == [0, 1, 2, 3]
-    assert len(report.doubts) == 4
-    assert all("truncated meanwhile" in doubt for _, _, doubt in report.doubts)
 
 
 def test_a_broken_filter_is_reported_even_if_unused(tmp_path: Path) -> None:

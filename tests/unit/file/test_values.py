@@ -5,183 +5,96 @@ They are taken from the pages as they are stored, and by pyarrow where that cann
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import datafusion
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from support import stored_values
 from support.oracle import oracle
 from support.oracle.oracle import OracleFilter
+from support.stored_values import decoded, hash_all, open_readers, stored
 
 import parquet_bloom
 from parquet_bloom.core.hash.xxh64 import hash_one
 from parquet_bloom.errors import UnreadableColumnError
-from parquet_bloom.file.bloom_file import BloomFile
-from parquet_bloom.file.column_reader import ColumnReader
-from parquet_bloom.storage import open_source
 
 WORDS = [f"word {i}" for i in range(40)]
 ROWS = 100_000  # more than are decoded at once
-
-
-class Opened:
-    """A file's reader of one column; what it reads is given out as sets of hashes."""
-
-    def __init__(self, path: Path, column: str):
-        self.source = open_source(path)
-        file = BloomFile(self.source)
-        self.groups = range(file.footer.num_row_groups)
-        self.reader = ColumnReader(self.source, file.footer, next(x for x in file.leaves if x.name == column))
-
-    def from_dictionary(self, row_group: int) -> bool:
-        return self.reader._has_dictionary(row_group)
-
-    def occurring(self, row_group: int) -> stored_values.Outcome:
-        """Read by both ways, which agree."""
-        result = stored_values.stored(self.reader, row_group)
-        assert result in (None, stored_values.decoded(self.reader, row_group))
-        return stored_values.hash_all(self.reader.read_occurring(row_group))
-
-    def read(self, row_group: int) -> stored_values.Outcome:
-        return stored_values.hash_all(self.reader.batches(row_group))
-
-
-@pytest.fixture
-def opened() -> Iterator[Any]:
-    files: list[Opened] = []
-
-    def open_column(path: Path, column: str) -> Opened:
-        files.append(Opened(path, column))
-        return files[-1]
-
-    yield open_column
-    for file in files:
-        file.source.close()
 
 
 def texts(values: list[str]) -> set[int]:
     return {hash_one(value.encode()) for value in values}
 
 
-def test_a_dictionary_gives_each_value_a_few_times(tmp_path, opened):
+def occurring(path: Path, column: str) -> list[set[int]]:
+    """Read the values of each row group by both ways, which agree."""
+    with open_readers(path) as readers:
+        reader, results = readers[column], []
+        for row_group in range(pq.read_metadata(path).num_row_groups):
+            assert stored(reader, row_group) in (None, decoded(reader, row_group))
+            results.append(hash_all(reader.read_occurring(row_group)))
+        return results
+
+
+def test_a_dictionary_gives_each_value_a_few_times(tmp_path: Path) -> None:
     path = tmp_path / "words.parquet"
     pq.write_table(pa.table({"word": [None, *WORDS] * (ROWS // 41)}), path)
-    column = opened(path, "word")
-    assert column.from_dictionary(0)
-    assert column.occurring(0) == texts(WORDS)
-    assert sum(map(len, column.reader.read_occurring(0))) == len(WORDS)
-    assert stored_values.decoded(column.reader, 0) == texts(WORDS)
-    zones = list(column.reader.read_zones(0, ROWS // 2))
-    assert [zone for zone, _ in zones][:: len(zones) - 1] == [0, 1]
-    assert all(len(values) == len(WORDS) for _, values in zones)
+    assert occurring(path, "word") == [texts(WORDS)]
+    with open_readers(path) as readers:
+        reader = readers["word"]
+        assert sum(map(len, reader.read_occurring(0))) == len(WORDS)
+        zones = list(reader.read_zones(0, ROWS // 2))
+        assert [zone for zone, _ in zones][:: len(zones) - 1] == [0, 1]
+        assert all(len(values) == len(WORDS) for _, values in zones)
 
 
-def test_only_values_that_some_row_has(tmp_path, opened):
+def test_only_values_that_some_row_has(tmp_path: Path) -> None:
     """A writer may put more into a dictionary than its rows refer to: those are not found in the filter either."""
     path, output = tmp_path / "unused.parquet", tmp_path / "out.parquet"
     numbers = pa.array([7, None, 7, 9] * 1000, pa.int32())
     pq.write_table(pa.table({"word": pa.DictionaryArray.from_arrays(numbers, WORDS)}), path, store_schema=False)
     assert b"word 39" in path.read_bytes()[: pq.read_metadata(path).row_group(0).column(0).data_page_offset]
-    column = opened(path, "word")
-    assert column.from_dictionary(0)
-    assert column.occurring(0) == texts(["word 7", "word 9"])
+    assert occurring(path, "word") == [texts(["word 7", "word 9"])]
     report = parquet_bloom.embed(path, ["word"], output=output)
-    expected = OracleFilter(report.filters[0].num_bytes)
-    for value in (b"word 7", b"word 9"):
-        expected.insert(value)
+    expected = OracleFilter.of(report.filters[0].num_bytes, [b"word 7", b"word 9"])
     assert report.filters[0].ndv == 2
     assert oracle.filters(output)[0, "word"].bitset == expected.to_bytes()
 
 
-@pytest.mark.parametrize("page_version", ["1.0", "2.0"])
-@pytest.mark.parametrize(
-    ("name", "values"),
-    [
-        ("flat", [None, *WORDS]),
-        ("list.list.element", [WORDS[:3], None, [], [None, WORDS[7]]]),
-        (
-            "struct.of.it",
-            [{"of": {"it": WORDS[1]}}, {"of": None}, None, {"of": {"it": None}}, {"of": {"it": WORDS[5]}}],
-        ),
-    ],
-)
-def test_nulls_lists_and_structs(tmp_path, opened, name, values, page_version):
-    path = tmp_path / "nested.parquet"
-    table = pa.table({name.split(".")[0]: values * 2000})
-    pq.write_table(table, path, row_group_size=3 * len(values) * 500, data_page_version=page_version)
-    column = opened(path, name)
-    for row_group in column.groups:
-        assert column.from_dictionary(row_group)
-        assert column.occurring(row_group) == column.read(row_group)
-
-
-def test_no_value_at_all(tmp_path, opened):
-    path = tmp_path / "nulls.parquet"
-    pq.write_table(pa.table({"word": pa.array([None] * 100, pa.string())}), path)
-    assert opened(path, "word").occurring(0) == set()
-
-
-def test_a_dictionary_that_was_given_up(tmp_path, opened, monkeypatch):
-    """Values after it are stored plainly: all are found, also if the chunk is taken for one of a dictionary."""
+def test_a_dictionary_that_was_given_up(tmp_path: Path) -> None:
+    """Values after it are stored plainly: all are found."""
     path = tmp_path / "given-up.parquet"
     values = [f"value {i // 2}" for i in range(20_000)]
     pq.write_table(pa.table({"word": values}), path, dictionary_pagesize_limit=4096, data_page_size=1024)
-    encodings = pq.read_metadata(path).row_group(0).column(0).encodings
-    assert {"PLAIN", "RLE_DICTIONARY"} <= set(encodings)
-    column = opened(path, "word")
-    assert not column.from_dictionary(0)
-    assert column.occurring(0) == texts(values)
-    monkeypatch.setattr(ColumnReader, "_has_dictionary", lambda *_: True)
-    assert column.occurring(0) == texts(values)
-
-
-@pytest.mark.parametrize(
-    ("values", "options"),
-    [
-        (WORDS * 50, {"use_dictionary": False}),
-        ([f"value {i}" for i in range(2000)], {}),  # all different: the dictionary is as large as the values
-        (list(range(40)) * 50, {}),
-    ],
-)
-def test_where_no_dictionary_helps(tmp_path, opened, values, options):
-    path = tmp_path / "plain.parquet"
-    pq.write_table(pa.table({"word": values}), path, **options)
-    column = opened(path, "word")
-    assert not column.from_dictionary(0)
-    assert column.occurring(0) == column.read(0)
+    assert {"PLAIN", "RLE_DICTIONARY"} <= set(pq.read_metadata(path).row_group(0).column(0).encodings)
+    assert occurring(path, "word") == [texts(values)]
 
 
 @pytest.mark.parametrize("number", [40, -1])
-def test_a_number_that_the_dictionary_lacks(tmp_path, opened, monkeypatch, number):
+def test_a_number_that_the_dictionary_lacks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, number: int) -> None:
     path = tmp_path / "words.parquet"
     pq.write_table(pa.table({"word": WORDS * 50}), path)
     broken = pa.DictionaryArray.from_arrays(pa.array([3, number], pa.int32()), pa.array(WORDS, pa.binary()), safe=False)
-    column = opened(path, "word")
-    monkeypatch.setattr(column.reader, "_decode", lambda *_: iter([broken]))
-    with pytest.raises(UnreadableColumnError, match="not in the dictionary") as raised:
-        list(column.reader.read_zones(0, 10))
+    with open_readers(path) as readers:
+        monkeypatch.setattr(readers["word"], "_decode", lambda *_: iter([broken]))
+        with pytest.raises(UnreadableColumnError, match="not in the dictionary") as raised:
+            list(readers["word"].read_zones(0, 10))
     assert (raised.value.path, raised.value.row_group, raised.value.column) == (str(path), 0, "word")
 
 
-@pytest.mark.parametrize("suffix", ["", "2.0"])
-def test_a_dictionary_given_up_for_delta_pages(tmp_path, opened, suffix):
+@pytest.mark.parametrize("version", ["1.0", "2.0"])
+def test_a_dictionary_given_up_for_delta_pages(tmp_path: Path, version: str) -> None:
     """Writers of version 2 turn to delta encodings then, of which pyarrow makes no dictionaries."""
-    rows = 100_000
-    texts = [f"a/long/common/prefix/{i:012d}" for i in range(rows)]
+    values = [f"a/long/common/prefix/{i:012d}" for i in range(ROWS)]
     context = datafusion.SessionContext(datafusion.SessionConfig().with_target_partitions(1))
-    options = datafusion.ParquetWriterOptions(
-        writer_version=suffix or "1.0", compression="zstd(3)", dictionary_page_size_limit=50_000
-    )
+    limits = {"compression": "zstd(3)", "dictionary_page_size_limit": 50_000}
+    options = datafusion.ParquetWriterOptions(writer_version=version, **limits)
     path = tmp_path / "written.parquet"
-    context.from_arrow(pa.table({"text": texts})).write_parquet_with_options(str(path), options)
+    context.from_arrow(pa.table({"text": values})).write_parquet_with_options(str(path), options)
     if path.is_dir():
         (path,) = path.glob("*.parquet")
-    column = opened(path, "text")
     assert pq.read_metadata(path).row_group(0).column(0).has_dictionary_page
-    assert set().union(*map(column.occurring, column.groups)) == {hash_one(text.encode()) for text in texts}
+    assert set().union(*occurring(path, "text")) == texts(values)
     parquet_bloom.embed(path, ["text"])
     assert parquet_bloom.verify(path, data=True).ok

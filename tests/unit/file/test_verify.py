@@ -73,14 +73,14 @@ def test_a_denied_value_is_found(path):
     assert str(report) == f"{path}: 8 filters, 1 of them bad"
 
 
-@pytest.mark.parametrize("column", ["i", "s", "l.list.element", "f"])
-def test_a_filter_of_other_values_is_found(path, column):
+def test_filters_of_other_values_are_found(path):
     """The other row group's, of the same size."""
-    other = oracle.filters(path)[0, column].bitset
-    change_bitset(path, 1, column, lambda bits: other[: len(bits)].ljust(len(bits), b"\x00"))
+    for column in ("i", "s", "l.list.element", "f"):
+        other = oracle.filters(path)[0, column].bitset
+        change_bitset(path, 1, column, lambda bits, other=other: other[: len(bits)].ljust(len(bits), b"\x00"))
     report = parquet_bloom.verify(path, data=True)
-    assert [(c.row_group, c.column) for c in report.problems] == [(1, column)]
-    assert report.problems[0].num_missing > 30
+    assert [(c.row_group, c.column) for c in report.problems] == [(1, c) for c in ("i", "s", "l.list.element", "f")]
+    assert all(problem.num_missing > 30 for problem in report.problems)
 
 
 def test_an_empty_filter_is_found_without_the_data(path):
@@ -138,12 +138,6 @@ def test_some_columns(path):
     assert parquet_bloom.verify(path, columns=["plain"]).chunks == []
     with pytest.raises(errors.UnknownColumnError, match="nope"):
         parquet_bloom.verify(path, columns=["nope"])
-
-
-def test_progress(path):
-    seen: list[tuple[int, int]] = []
-    parquet_bloom.verify(path, data=True, columns=["i", "s"], progress=lambda *step: seen.append(step))
-    assert seen == [(1, 4), (2, 4), (3, 4), (4, 4)]
 
 
 def test_pages_that_cannot_be_decoded(path):

@@ -170,20 +170,12 @@ def test_no_row_is_lost(created_by: str, bounds: tuple[str, ...], nulls: tuple[s
 
 
 GOOD = [
-    "parquet-mr version 1.10.0 (build abcd)",
-    "parquet-mr version 1.16.0 (build abcd)",
-    "parquet-cpp-arrow version 12.0.0",
-    "parquet-cpp-arrow version 26.0.1",
-    "parquet-rs version 14.0.0",
-    "datafusion version 55.2.0",
-    "Polars (python) version 2.1.0 (build 0123)",
-    "ClickHouse version 26.9.2.1 (build 0123)",
-    "DuckDB version v1.0.1-dev5504 (build 86723c9912)",
-    "DuckDB",
+    *("parquet-mr version 1.10.0 (build abcd)", "parquet-mr version 1.16.0 (build abcd)", "parquet-rs version 14.0.0"),
+    *("parquet-cpp-arrow version 12.0.0", "parquet-cpp-arrow version 26.0.1", "datafusion version 55.2.0"),
+    *("Polars (python) version 2.1.0 (build 0123)", "ClickHouse version 26.9.2.1 (build 0123)"),
+    *("DuckDB version v1.0.1-dev5504 (build 86723c9912)", "DuckDB", "Trino version 460 (build n/a)"),
     "impala version 1.0 (build 6cf94d29b2b7115df4de2c06e2ab4326d721eb55)",
-    "Trino version 460 (build n/a)",
-    "github.com/segmentio/parquet-go",
-    "something new",
+    *("github.com/segmentio/parquet-go", "something new"),
 ]
 
 
@@ -197,38 +189,32 @@ def test_others_are_pruned_as_before(created_by: str | None, tmp_path: Path) -> 
     assert parquet_bloom.prune(str(path), f"c = {WANTED['c']}").doubts == []
 
 
-@pytest.mark.parametrize(
-    ("created_by", "column"),
-    [
-        ("parquet-mr version 1.7.0 (build abcd)", "n"),
-        ("parquet-mr version 1.7.0 (build abcd)", "t"),
+def test_other_columns_of_bad_writers_are_pruned(tmp_path: Path) -> None:
+    for created_by, columns in (
+        ("parquet-mr version 1.7.0 (build abcd)", "nt"),
         ("parquet-cpp-arrow version 4.0.1", "s"),  # the Arrow schema says that it is not a dictionary
-        ("parquet-cpp-arrow version 3.0.0", "n"),
-        ("Parquet.Net version 4.25.0 (build 0123)", "s"),
-        ("parquet-rs version 4.4.0", "n"),
-        ("Polars", "s"),
-        ("hyparquet", "s"),
+        *(("parquet-cpp-arrow version 3.0.0", "n"), ("Parquet.Net version 4.25.0 (build 0123)", "s")),
+        *(("parquet-rs version 4.4.0", "n"), ("Polars", "s"), ("hyparquet", "s")),
         ("parquet-mr version 1.5.0-cdh5.5.0 (build abcd)", "n"),
-    ],
-)
-def test_other_columns_of_bad_writers_are_pruned(created_by: str, column: str, tmp_path: Path) -> None:
-    path = write(tmp_path / "a.parquet", created_by)
-    assert count_read(path, f"{column} = {WANTED[column]}") == 1
+    ):
+        path = write(tmp_path / "a.parquet", created_by)
+        for column in columns:
+            assert count_read(path, f"{column} = {WANTED[column]}") == 1, (created_by, column)
 
 
 def test_columns_that_may_be_dictionaries(tmp_path: Path) -> None:
     """Without the Arrow schema, or with one that cannot be read, any text may have been one."""
+
+    def _spoil_schema(footer: Struct) -> None:
+        for pair in footer.value(5).items:
+            if pair.value(1) == b"ARROW:schema":
+                pair.set(2, BINARY, b"no schema")
+
     for change in (lambda footer: footer.pop(5, None), lambda footer: _spoil_schema(footer)):
         path = write(tmp_path / "a.parquet", "parquet-cpp-arrow version 4.0.1")
         surgery.rewrite_footer(path, change)
         assert count_read(path, f"s = {WANTED['s']}") == GROUPS
         assert count_read(path, f"n = {WANTED['n']}") == 1
-
-
-def _spoil_schema(footer: Struct) -> None:
-    for pair in footer.value(5).items:
-        if pair.value(1) == b"ARROW:schema":
-            pair.set(2, BINARY, b"no schema")
 
 
 def test_counts_of_nulls_that_are_too_high(tmp_path: Path) -> None:
@@ -267,33 +253,25 @@ def test_a_file_without_a_writer_is_believed_where_its_order_is_declared(tmp_pat
 # ------------------------------------------------------------------------------------- what statistics contradict
 
 
-@pytest.mark.parametrize(
-    ("null_count", "nullable", "is_bounded"),
-    [
-        (-1, True, True),
-        (101, True, True),
-        (1 << 40, True, True),
-        (100, True, True),
-        (100, False, False),
-        (5, False, True),
-    ],
-)
-def test_counts_that_contradict_the_number_of_values(
-    null_count: int, nullable: bool, is_bounded: bool, tmp_path: Path
-) -> None:
+def test_counts_that_contradict_the_number_of_values(tmp_path: Path) -> None:
     """They are not believed, nor are the bounds beside them: in one file and in many."""
-    path = tmp_path / "a.parquet"
-    schema = pa.schema([pa.field("n", pa.int64(), nullable)])
-    pq.write_table(pa.table({"n": list(range(100))}, schema), path)
+    for null_count, nullable, is_bounded in (
+        *((count, True, True) for count in (-1, 101, 1 << 40, 100)),
+        *((100, False, False), (5, False, True)),
+    ):
+        path = tmp_path / f"{null_count}-{nullable}.parquet"
+        schema = pa.schema([pa.field("n", pa.int64(), nullable)])
+        pq.write_table(pa.table({"n": list(range(100))}, schema), path)
+        bounds = {5: (BINARY, bytes(8)), 6: (BINARY, bytes(8))} if is_bounded else {}
+        statistics = Struct({3: (I64, null_count), **bounds})
 
-    def change(footer: Struct) -> None:
-        for _, metadata in surgery.each_chunk(footer):
-            bounds = {5: (BINARY, bytes(8)), 6: (BINARY, bytes(8))} if is_bounded else {}
-            metadata.set(surgery.STATISTICS, STRUCT, Struct({3: (I64, null_count), **bounds}))
+        def change(footer: Struct, statistics: Struct = statistics) -> None:
+            for _, metadata in surgery.each_chunk(footer):
+                metadata.set(surgery.STATISTICS, STRUCT, statistics)
 
-    surgery.rewrite_footer(path, change)
-    for where, expected in (("n = 7", 1), ("n IS NOT NULL", 100), ("n <> 0", 99)):
-        assert count_by_all_paths(path, where) == {expected}, where
+        surgery.rewrite_footer(path, change)
+        for where, expected in (("n = 7", 1), ("n IS NOT NULL", 100), ("n <> 0", 99)):
+            assert count_by_all_paths(path, where) == {expected}, where
 
 
 def test_a_list_column_of_fewer_values_than_rows(tmp_path: Path) -> None:
@@ -458,54 +436,35 @@ def test_a_rewritten_file_is_still_known(tmp_path: Path) -> None:
 # ---------------------------------------------------------------------------------------------------------- created_by
 
 
-@pytest.mark.parametrize(
-    ("created_by", "expected"),
-    [
-        ("parquet-mr version 1.8.0 (build abcd)", ("parquet-mr", (1, 8, 0), True)),
-        ("parquet-mr version 1.8.0rc4 (build abcd)", ("parquet-mr", (1, 8, 0), False)),
-        ("parquet-mr version 1.8.0-SNAPSHOT", ("parquet-mr", (1, 8, 0), False)),
-        ("parquet-mr version 1.8.0+xyz (build a)", ("parquet-mr", (1, 8, 0), True)),
-        ("parquet-mr version 1.5.0-cdh5.5.0 (build abcd)", ("parquet-mr", (1, 5, 0), False)),
-        ("parquet-mr version 1.6", ("parquet-mr", (1, 6, 0), True)),
-        ("parquet-mr version ", ("parquet-mr", None, True)),
-        ("parquet-mr", ("parquet-mr", None, True)),
-        ("parquet-cpp-arrow version 4.0.1", ("parquet-cpp-arrow", (4, 0, 1), True)),
-        ("Trino version 460 (build n/a)", ("Trino", (460, 0, 0), True)),
-        ("Trino version 459-e.1 (build n/a)", ("Trino", (459, 0, 0), False)),
-        ("DuckDB version v1.4.2 (build 68d7555f68)", ("DuckDB", (1, 4, 2), True)),
-        ("ClickHouse v25.5.2.1-testing", ("ClickHouse", (25, 5, 2), False)),
-        ("Polars (rust) version 0.50.1 (build 12)", ("Polars", (0, 50, 1), True)),
-        ("Polars", ("Polars", None, True)),
-        ("Arrow2 - Native Rust implementation of Arrow", ("Arrow2", None, True)),
-        ("Parquet.Net version %Version% (build %Git.LongCommitHash%)", ("Parquet.Net", None, True)),
-        ("a\nversion 1.2.3", ("a", (1, 2, 3), True)),
-        ("something else", ("", None, True)),
-        ("", ("", None, True)),
-        (None, ("", None, True)),
-        ("parquet-mr version " + "9" * 5000, ("parquet-mr", None, True)),
-        ("\0\ufffd version \ufffd", ("\0\ufffd", None, True)),
-    ],
-)
-def test_created_by(created_by: str | None, expected: tuple[str, Any, bool]) -> None:
-    writer = parse_created_by(created_by)
-    assert (writer.name, writer.version, writer.is_final) == expected
-
-
-@pytest.mark.parametrize(
-    ("created_by", "doubted"),
-    [
-        ("parquet-mr version 1.5.0-cdh5.4.9", True),
-        ("parquet-mr version 1.5.0-cdh5.5.0", False),
-        ("parquet-mr version 1.5.0-cdh5.10.1", False),
-        ("parquet-mr version 1.5.0", True),
-        ("parquet-mr version 1.6.0-cdh5.5.0", True),
-        ("parquet-mr version 1.8.0rc1", True),
-        ("parquet-mr version 1.8.0", False),
-    ],
-)
-def test_fixes_of_parquet_251(created_by: str, doubted: bool) -> None:
-    sources = [rule.source for rule in find_rules(created_by).rules]
-    assert ("PARQUET-251" in sources) == doubted
+def test_created_by() -> None:
+    for created_by, *expected in (
+        ("parquet-mr version 1.8.0 (build abcd)", "parquet-mr", (1, 8, 0), True),
+        ("parquet-mr version 1.8.0rc4 (build abcd)", "parquet-mr", (1, 8, 0), False),
+        ("parquet-mr version 1.8.0-SNAPSHOT", "parquet-mr", (1, 8, 0), False),
+        ("parquet-mr version 1.8.0+xyz (build a)", "parquet-mr", (1, 8, 0), True),
+        ("parquet-mr version 1.5.0-cdh5.5.0 (build abcd)", "parquet-mr", (1, 5, 0), False),
+        ("parquet-mr version 1.6", "parquet-mr", (1, 6, 0), True),
+        *((f"parquet-mr{more}", "parquet-mr", None, True) for more in ("", " version ", " version " + "9" * 5000)),
+        ("parquet-cpp-arrow version 4.0.1", "parquet-cpp-arrow", (4, 0, 1), True),
+        ("Trino version 460 (build n/a)", "Trino", (460, 0, 0), True),
+        ("Trino version 459-e.1 (build n/a)", "Trino", (459, 0, 0), False),
+        ("DuckDB version v1.4.2 (build 68d7555f68)", "DuckDB", (1, 4, 2), True),
+        ("ClickHouse v25.5.2.1-testing", "ClickHouse", (25, 5, 2), False),
+        ("Polars (rust) version 0.50.1 (build 12)", "Polars", (0, 50, 1), True),
+        ("Polars", "Polars", None, True),
+        ("Arrow2 - Native Rust implementation of Arrow", "Arrow2", None, True),
+        ("Parquet.Net version %Version% (build %Git.LongCommitHash%)", "Parquet.Net", None, True),
+        *(("a\nversion 1.2.3", "a", (1, 2, 3), True), ("\0\ufffd version \ufffd", "\0\ufffd", None, True)),
+        *((text, "", None, True) for text in ("something else", "", None)),
+    ):
+        writer = parse_created_by(created_by)
+        assert [writer.name, writer.version, writer.is_final] == expected, created_by
+    for version, doubted in (
+        *(("1.5.0-cdh5.4.9", True), ("1.5.0-cdh5.5.0", False), ("1.5.0-cdh5.10.1", False), ("1.5.0", True)),
+        *(("1.6.0-cdh5.5.0", True), ("1.8.0rc1", True), ("1.8.0", False)),
+    ):
+        sources = [rule.source for rule in find_rules(f"parquet-mr version {version}").rules]
+        assert ("PARQUET-251" in sources) == doubted, version
 
 
 def test_rules_are_found_once_for_each_writer() -> None:

@@ -112,94 +112,87 @@ def change_metadata(path: Path, number: int, *value: object) -> Path:
     return surgery.rewrite_footer(path, change)
 
 
-@pytest.mark.parametrize("kind", [2, 7, 8, -1, 2**30, -(2**31)])
-def test_chunks_of_another_type(path, kind):
+def test_chunks_that_are_another_columns(path):
     """Type numbers that do not exist are the same error as a wrong type."""
-    footer = footer_of(change_metadata(path, 1, I32, kind))
-    with pytest.raises(MalformedFooterError, match=r"row group 0, column 'i'.*another type"):
-        footer.chunk(0, footer.leaves[0])
-    footer.chunk(1, footer.leaves[0])
-
-
-def test_chunks_of_another_name(path):
-    footer = footer_of(change_metadata(path, 3, LIST, Many(BINARY, [b"j"])))
-    with pytest.raises(MalformedFooterError, match="names another column"):
-        footer.chunk(0, footer.leaves[0])
-
-
-def test_chunks_without_metadata(path):
-    def change(footer: Struct) -> None:
-        del footer.value(4, [0], 1, [0])[3]
-
-    footer = footer_of(surgery.rewrite_footer(path, change))
-    with pytest.raises(MalformedFooterError, match="missing"):
-        footer.chunk(0, footer.leaves[0])
+    data = path.read_bytes()
+    for number, value, match in (
+        *((1, (I32, kind), r"row group 0, column 'i'.*another type") for kind in (2, 7, 8, -1, 2**30, -(2**31))),
+        (3, (LIST, Many(BINARY, [b"j"])), "names another column"),
+    ):
+        path.write_bytes(data)
+        footer = footer_of(change_metadata(path, number, *value))
+        with pytest.raises(MalformedFooterError, match=match):
+            footer.chunk(0, footer.leaves[0])
+        footer.chunk(1, footer.leaves[0])
 
 
 def test_row_groups_with_too_few_chunks(path):
-    def change(footer: Struct) -> None:
-        footer.value(4, [0], 1).items.pop()
-
-    footer = footer_of(surgery.rewrite_footer(path, change))
-    with pytest.raises(MalformedFooterError, match="7 column chunks for 8 columns"):
-        footer.chunk(0, footer.leaves[0])
-    assert footer.chunk(1, footer.leaves[7])["column"] == 7
-
-
-@pytest.mark.parametrize("number", [4, 5, 6, 7, 9])
-def test_views_of_incomplete_chunks(path, number):
-    for value in ((), (BINARY, b"five")):
-        footer = footer_of(change_metadata(path, number, *value))
-        with pytest.raises(MalformedFooterError, match=f"lacks field {number}"):
-            make_physical_view(footer, footer.leaves[0])
-
-
-@pytest.mark.parametrize(
-    ("number", "value"),
-    [
-        (4, (I32, 5)),  # a name
-        (5, (BINARY, b"x")),
-        (1, (BINARY, b"x")),
-        (1, (I32, 8)),
-        (1, (I32, -1)),
-    ],
-)
-def test_schema_elements_that_cannot_be(path, number, value):
-    surgery.rewrite_footer(path, lambda footer: surgery.schema_element(footer, "i").set(number, *value))
-    with pytest.raises(MalformedFooterError, match="metadata:"):
-        _ = footer_of(path).leaves
-
-
-@pytest.mark.parametrize("number", [2, 3, 6, 7, 8, 10])
-@pytest.mark.parametrize("value", [(BINARY, b"x"), (LIST, Many(I64, [1])), (I64, 2**62)])
-def test_annotations_of_the_wrong_type_are_passed_over(path, number, value):
-    """As readers do it."""
-    surgery.rewrite_footer(path, lambda footer: surgery.schema_element(footer, "i").set(number, *value))
-    footer = footer_of(path)
-    (leaf,) = [leaf for leaf in footer.leaves if leaf.name == "i"]
-    for part in (leaf.converted, leaf.scale, leaf.precision, leaf.length):
-        assert part is None or isinstance(part, int)
-    assert leaf.logical is None or isinstance(leaf.logical, dict)
-
-
-@pytest.mark.parametrize("children", [-1, 1, 5, 7, 2**31 - 1])
-def test_schemas_that_do_not_add_up(path, children):
-    surgery.rewrite_footer(path, lambda footer: footer.value(2, [0]).set(5, I32, children))
-    with pytest.raises(MalformedFooterError, match="schema"):
-        _ = footer_of(path).leaves
-
-
-@pytest.mark.parametrize("number", [2, 3, 4])
-def test_required_fields_of_a_footer(path, number):
     data = path.read_bytes()
-    start = oracle.footer_start(data)
-    for value in (None, (BINARY, b"x")):
-        footer = oracle.read_footer(path)
-        del footer[number]
-        if value:
-            footer.set(number, *value)
-        with pytest.raises(MalformedFooterError, match="the footer has no"):
-            Footer(oracle.write_struct(footer), start)
+    for change, match in (
+        (lambda footer: footer.value(4, [0], 1, [0]).pop(3), "missing"),
+        (lambda footer: footer.value(4, [0], 1).items.pop(), "7 column chunks for 8 columns"),
+    ):
+        path.write_bytes(data)
+        footer = footer_of(surgery.rewrite_footer(path, change))
+        with pytest.raises(MalformedFooterError, match=match):
+            footer.chunk(0, footer.leaves[0])
+        assert footer.chunk(1, footer.leaves[7])["column"] == 7
+
+
+def test_views_of_incomplete_chunks(path):
+    data = path.read_bytes()
+    for number in (4, 5, 6, 7, 9):
+        for value in ((), (BINARY, b"five")):
+            path.write_bytes(data)
+            footer = footer_of(change_metadata(path, number, *value))
+            with pytest.raises(MalformedFooterError, match=f"lacks field {number}"):
+                make_physical_view(footer, footer.leaves[0])
+
+
+def test_schema_elements_and_trees_that_cannot_be(path):
+    data = path.read_bytes()
+    names_and_types = (4, (I32, 5)), (5, (BINARY, b"x")), (1, (BINARY, b"x")), (1, (I32, 8)), (1, (I32, -1))
+    for element, number, value in (
+        *(("i", *each) for each in names_and_types),
+        *((None, 5, (I32, children)) for children in (-1, 1, 5, 7, 2**31 - 1)),
+    ):
+        path.write_bytes(data)
+
+        def change(footer, element=element, number=number, value=value):
+            one = footer.value(2, [0]) if element is None else surgery.schema_element(footer, element)
+            one.set(number, *value)
+
+        surgery.rewrite_footer(path, change)
+        with pytest.raises(MalformedFooterError, match="schema" if element is None else "metadata:"):
+            _ = footer_of(path).leaves
+
+
+def test_annotations_of_the_wrong_type_are_passed_over(path):
+    """As readers do it."""
+    data = path.read_bytes()
+    for number in (2, 3, 6, 7, 8, 10):
+        for value in ((BINARY, b"x"), (LIST, Many(I64, [1])), (I64, 2**62)):
+            path.write_bytes(data)
+
+            def change(footer, number=number, value=value):
+                surgery.schema_element(footer, "i").set(number, *value)
+
+            footer = footer_of(surgery.rewrite_footer(path, change))
+            (leaf,) = [leaf for leaf in footer.leaves if leaf.name == "i"]
+            for part in (leaf.converted, leaf.scale, leaf.precision, leaf.length):
+                assert part is None or isinstance(part, int)
+            assert leaf.logical is None or isinstance(leaf.logical, dict)
+
+
+def test_required_fields_of_a_footer(path):
+    for number in (2, 3, 4):
+        for value in (None, (BINARY, b"x")):
+            footer = oracle.read_footer(path)
+            del footer[number]
+            if value:
+                footer.set(number, *value)
+            with pytest.raises(MalformedFooterError, match="the footer has no"):
+                Footer(oracle.write_struct(footer), oracle.footer_start(path.read_bytes()))
 
 
 def test_odd_metadata_of_the_file(path):
@@ -221,7 +214,9 @@ def test_odd_metadata_of_the_file(path):
     assert (bare.key_value_metadata, bare.created_by, bare.type_ordered) == ({}, None, frozenset())
 
 
-@pytest.mark.parametrize("number", [8, 9])
-def test_signs_of_encryption(path, number):
-    surgery.rewrite_footer(path, lambda footer: footer.set(number, BINARY, b""))
-    assert footer_of(path).encrypted
+def test_signs_of_encryption(path):
+    data = path.read_bytes()
+    for number in (8, 9):
+        path.write_bytes(data)
+        surgery.rewrite_footer(path, lambda footer, number=number: footer.set(number, BINARY, b""))
+        assert footer_of(path).encrypted

@@ -17,12 +17,6 @@ from parquet_bloom.metadata.thrift_compact import I32, I64, LIST, STRUCT, write_
 PAGES = [(4, 10, 0), (14, 20, 100), (34, 5, 150)]
 
 
-def without_a_field(number):
-    types = {1: I64, 2: I32, 3: I64}
-    items = [[(n, types[n], value) for n, value in zip((1, 2, 3), page, strict=True) if n != number] for page in PAGES]
-    return write_struct([(1, LIST, (STRUCT, items))])
-
-
 def test_an_offset_index() -> None:
     index = read_offset_index(encode_locations(PAGES), 200)
     assert index.offsets.tolist() == [4, 14, 34]
@@ -31,34 +25,25 @@ def test_an_offset_index() -> None:
     assert index.find_pages(np.array([0, 99, 100, 149, 150, 199])).tolist() == [0, 0, 1, 1, 2, 2]
 
 
-@pytest.mark.parametrize(
-    ("pages", "num_rows"),
-    [
-        ([], 200),
-        (PAGES, 150),  # the last page would have no rows
-        (PAGES, 0),
-        ([(4, 10, 1), *PAGES[1:]], 200),
-        ([PAGES[0], (14, 20, 150), PAGES[2]], 200),
-        ([PAGES[0], (14, 20, 170), PAGES[2]], 200),
-        ([PAGES[0], (15, 19, 100), PAGES[2]], 200),  # a gap
-        ([PAGES[0], (13, 21, 100), PAGES[2]], 200),  # an overlap
-        ([PAGES[1], PAGES[0], PAGES[2]], 200),
-        ([(0, 14, 0), *PAGES[1:]], 200),
-        ([(-4, 18, 0), *PAGES[1:]], 200),
-        ([(2**62, 2**62, 0), (-(2**63), 5, 100)], 200),
-        ([(4, 0, 0), (4, 5, 100)], 200),
+def test_offset_indexes_that_are_not_believed() -> None:
+    first, second, last = PAGES
+    for pages, num_rows in (
+        *(([], 200), (PAGES, 150), (PAGES, 0)),  # the last page would have no rows
+        *(([(4, 10, 1), second, last], 200), ([first, (14, 20, 150), last], 200), ([first, (14, 20, 170), last], 200)),
+        *(([first, (15, 19, 100), last], 200), ([first, (13, 21, 100), last], 200)),  # a gap, an overlap
+        *(([second, first, last], 200), ([(0, 14, 0), second, last], 200), ([(-4, 18, 0), second, last], 200)),
+        *(([(2**62, 2**62, 0), (-(2**63), 5, 100)], 200), ([(4, 0, 0), (4, 5, 100)], 200)),
         ([(4 + i, 1, i) for i in range(page_index.MAX_PAGES + 1)], 2 * page_index.MAX_PAGES),
-    ],
-)
-def test_offset_indexes_that_are_not_believed(pages, num_rows) -> None:
-    with pytest.raises(MalformedFooterError):
-        read_offset_index(encode_locations(pages), num_rows)
-
-
-@pytest.mark.parametrize("missing", [1, 2, 3])
-def test_a_page_without_a_field(missing) -> None:
-    with pytest.raises(MalformedFooterError):
-        read_offset_index(without_a_field(missing), 200)
+    ):
+        with pytest.raises(MalformedFooterError):
+            read_offset_index(encode_locations(pages), num_rows)
+    types = {1: I64, 2: I32, 3: I64}
+    for missing in (1, 2, 3):
+        items = [
+            [(n, types[n], value) for n, value in zip((1, 2, 3), page, strict=True) if n != missing] for page in PAGES
+        ]
+        with pytest.raises(MalformedFooterError):
+            read_offset_index(write_struct([(1, LIST, (STRUCT, items))]), 200)
 
 
 def test_a_column_index() -> None:
@@ -74,23 +59,17 @@ def test_a_column_index() -> None:
     assert read_column_index(encode_bounds([False] * 3, [b""] * 3, [b""] * 3), index).null_counts is None
 
 
-@pytest.mark.parametrize(
-    "parts",
-    [
-        ([False] * 2, [b"a"] * 3, [b"b"] * 3),
-        ([False] * 3, [b"a"] * 4, [b"b"] * 3),
-        ([False] * 3, [b"a"] * 3, []),
-        ([False] * 3, [b"a"] * 3, [b"b"] * 3, [0, 0]),
-        ([False] * 3, [b"a"] * 3, [b"b"] * 3, [0, 0, -1]),
-        ([False] * 3, [b"a"] * 3, [b"b"] * 3, [0, 50, 0]),  # all null, and not a null page
-        ([False, True, False], [b"a"] * 3, [b"b"] * 3, [0, 49, 0]),  # a null page with a value
-        ([False] * 3, [b"a"] * 3, [b"b"] * 3, [0, 0, 51]),
-    ],
-)
-def test_column_indexes_that_are_not_believed(parts) -> None:
+def test_column_indexes_that_are_not_believed() -> None:
     index = read_offset_index(encode_locations(PAGES), 200)
-    with pytest.raises(MalformedFooterError):
-        read_column_index(encode_bounds(*parts), index)
+    flags, low, high = [False] * 3, [b"a"] * 3, [b"b"] * 3
+    for parts in (
+        *(([False] * 2, low, high), (flags, [b"a"] * 4, high), (flags, low, [])),
+        *((flags, low, high, counts) for counts in ([0, 0], [0, 0, -1], [0, 0, 51])),
+        (flags, low, high, [0, 50, 0]),  # all null, and not a null page
+        ([False, True, False], low, high, [0, 49, 0]),  # a null page with a value
+    ):
+        with pytest.raises(MalformedFooterError):
+            read_column_index(encode_bounds(*parts), index)
 
 
 def test_lists_of_another_type() -> None:
@@ -104,21 +83,18 @@ def test_lists_of_another_type() -> None:
 
 
 def test_broken_bytes_end_in_the_named_error_or_in_a_consistent_index() -> None:
-    rng = random.Random(4)
+    rng, refused = random.Random(4), 0
     complete = encode_locations(PAGES)
     bounds = encode_bounds([False, True, False], [b"a", b"", b"c"], [b"b", b"", b"d"], [3, 50, 0])
     good = read_offset_index(complete, 200)
-    header = write_struct([(1, I32, 0), (2, I32, 9), (3, I32, 7), (5, STRUCT, [(1, I32, 3), (2, I32, 8)])])
-    refused = 0
     for encoded, read in [
         (complete, lambda data: read_offset_index(data, 200)),
         (bounds, lambda data: read_column_index(data, good)),
-        (header, read_page_header),
     ]:
         for cut in range(len(encoded)):
             with pytest.raises(MalformedFooterError):
                 read(encoded[:cut])
-        for _ in range(3000):
+        for _ in range(1500):
             broken = bytearray(encoded)
             for _ in range(rng.randint(1, 3)):
                 broken[rng.randrange(len(broken))] = rng.randrange(256)
@@ -131,7 +107,7 @@ def test_broken_bytes_end_in_the_named_error_or_in_a_consistent_index() -> None:
                 assert (result.rows[0], result.rows[-1]) == (0, 200)
                 assert (np.diff(result.rows) > 0).all()
                 assert (result.offsets[:-1] + result.sizes[:-1] == result.offsets[1:]).all()
-    assert refused > 3000
+    assert refused > 1000
 
 
 def test_page_headers() -> None:

@@ -92,33 +92,28 @@ def test_counts_of_lists() -> None:
                 scan_page(column, (len(levels), wrong), first, second)
 
 
-@pytest.mark.parametrize(
-    ("depths", "levels"),
-    [
+def test_lists_that_contradict_themselves() -> None:
+    rng, column = random.Random(3), make_column([0, 2, 4], 5)
+    assert scan_page(column, (1, 1), b"\x02\x00", b"\x02\x05") == (1, None)
+    for depths, levels in (
         ([1, 0], [5, 5]),  # the first page begins within a row
         ([0, 1], [1, 5]),  # an empty list goes on
-        ([0, 2], [5, 3]),  # an element that is none
-        ([0, 2], [3, 5]),
-        ([0, 3], [5, 5]),
-        ([0, 1], [5, 6]),
+        *(([0, 2], [5, 3]), ([0, 2], [3, 5])),  # an element that is none
+        *(([0, 3], [5, 5]), ([0, 1], [5, 6])),
         ([0] * 1500 + [0, 1], [5] * 1500 + [1, 5]),
-    ],
-)
-def test_lists_that_contradict_themselves(depths: list[int], levels: list[int]) -> None:
-    rng = random.Random(3)
-    counts = len(depths), depths.count(0)
-    assert scan_page(make_column([0, 2, 4], 5), (1, 1), b"\x02\x00", b"\x02\x05") == (1, None)
-    with pytest.raises(MalformedFooterError, match=r"goes on|higher than"):
-        scan_page(make_column([0, 2, 4], 5), counts, encode(depths, 2, rng), encode(levels, 3, rng))
-
-
-def mark_used(data: bytes, width: int, count: int, num_entries: int) -> list[int]:
-    used = scan_page(make_column([0], 0, 1), (count, count), b"", b"", bytes([width]) + data, bytes(num_entries))[1]
-    assert used is not None
-    return np.flatnonzero(used).tolist()
+    ):
+        counts = len(depths), depths.count(0)
+        with pytest.raises(MalformedFooterError, match=r"goes on|higher than"):
+            scan_page(column, counts, encode(depths, 2, rng), encode(levels, 3, rng))
 
 
 def test_used_entries() -> None:
+
+    def mark_used(data: bytes, width: int, count: int, num_entries: int) -> list[int]:
+        used = scan_page(make_column([0], 0, 1), (count, count), b"", b"", bytes([width]) + data, bytes(num_entries))[1]
+        assert used is not None
+        return np.flatnonzero(used).tolist()
+
     rng = random.Random(4)
     for width in range(1, 33):
         most = min((1 << width) - 1, 5000)

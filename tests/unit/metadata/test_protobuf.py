@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from support.writers.orc_files import Field, message_of, varint
+from support.writers.orc_files import message_of, varint
 from support.writers.protobuf_fields import FIELDS
 
 from parquet_bloom.errors import MalformedOrcError
@@ -86,30 +86,20 @@ def test_a_part_of_a_buffer() -> None:
             read(b"abcd", start=start, end=end)
 
 
-@pytest.mark.parametrize(
-    ("message", "problem"),
-    [
-        (b"\x08", "cut off"),
-        (b"\x08" + b"\xff" * 10 + b"\x01", "more than ten bytes"),
+def test_invalid_messages() -> None:
+    for message, problem in (
+        *((b"\x08", "cut off"), (b"\x08" + b"\xff" * 10 + b"\x01", "more than ten bytes")),
         (b"\x32\x05abc", "5 bytes are announced, 3 remain"),
-        (b"\x32" + varint((1 << 64) - 1), "announced"),
-        (b"\x32" + varint(1 << 63), "announced"),
-        (b"\x29abc", "8 bytes are announced"),
-        (b"\x5dabc", "4 bytes are announced"),
-        (b"\x0b", "group"),
-        (b"\x0c", "group"),
-        (b"\x0e", "wire type 6"),
-        (b"\x00\x01", "field number 0"),
+        *((b"\x32" + varint(size), "announced") for size in ((1 << 64) - 1, 1 << 63)),
+        *((b"\x29abc", "8 bytes are announced"), (b"\x5dabc", "4 bytes are announced")),
+        *((b"\x0b", "group"), (b"\x0c", "group"), (b"\x0e", "wire type 6"), (b"\x00\x01", "field number 0")),
         (varint(1 << 32) + b"\x01", "does not exist"),
         (b"\x0a\x01\x01", r"field 1 \(uint\) has wire type 2"),
         (b"\x30\x01", r"field 6 \(bytes\) has wire type 0"),
-        (b"\x42\x02\x08\x80", "cut off"),  # the number would continue past the message that it is in
-        (b"\x4a\x01\x80\x01", "cut off"),
-    ],
-)
-def test_invalid_messages(message: bytes, problem: str) -> None:
-    with pytest.raises(MalformedOrcError, match=problem):
-        read(message)
+        *((data, "cut off") for data in (b"\x42\x02\x08\x80", b"\x4a\x01\x80\x01")),  # numbers past their message
+    ):
+        with pytest.raises(MalformedOrcError, match=problem):
+            read(message)
 
 
 def test_nesting_is_limited() -> None:
@@ -153,15 +143,10 @@ def test_filters_of_both_kinds() -> None:
     assert protobuf.read_bloom_filter(b"") == (None, None, None)
 
 
-@pytest.mark.parametrize(
-    ("fields", "problem"),
-    [
+def test_invalid_filters() -> None:
+    for fields, problem in (
         ([(1, 0, 5), (2, 1, bytes(8)), (3, 0, 1)], "before its release"),
-        ([(1, 2, b"")], "wire type 2"),
-        ([(2, 0, 1)], "wire type 0"),
-        ([(2, 2, bytes(9))], "not 64-bit words"),
-    ],
-)
-def test_invalid_filters(fields: list[Field], problem: str) -> None:
-    with pytest.raises(MalformedOrcError, match=problem):
-        protobuf.read_bloom_filter(message_of(fields))
+        *(([(1, 2, b"")], "wire type 2"), ([(2, 0, 1)], "wire type 0"), ([(2, 2, bytes(9))], "not 64-bit words")),
+    ):
+        with pytest.raises(MalformedOrcError, match=problem):
+            protobuf.read_bloom_filter(message_of(fields))

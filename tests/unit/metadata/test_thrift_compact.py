@@ -57,34 +57,35 @@ VALUES = [
 ]
 
 
-def encoded(type_name: str, value: object) -> tuple[int, bytes]:
-    """Compact type number and bytes of a value (a boolean field lives in its header)."""
-    if type_name == BOOL:
-        return (compact.TRUE if value else compact.FALSE), b""
-    return oracle.CODES[type_name], oracle._write_value(type_name, value)
-
-
 @pytest.mark.parametrize(("type_name", "value", "seen"), VALUES)
 def test_values_of_every_type(type_name, value, seen):
+
+    def encoded(type_name: str, value: object) -> tuple[int, bytes]:
+        """Compact type number and bytes of a value (a boolean field lives in its header)."""
+        if type_name == BOOL:
+            return (compact.TRUE if value else compact.FALSE), b""
+        return oracle.CODES[type_name], oracle._write_value(type_name, value)
+
     code, raw = encoded(type_name, value)
     assert compact.read_value(b"??" + raw + b"behind", 2, code) == seen
     data = oracle.write_struct(Struct({1: (type_name, value), 2: (I32, 9)}))
     assert compact.read_struct(data + b"behind") == ({1: seen, 2: 9}, len(data))
+    data = oracle.write_struct(Struct({1: (type_name, value), 40: (type_name, value)}))
+    for length in range(len(data)):
+        with pytest.raises(MalformedFooterError):
+            compact.read_struct(data[:length])
 
 
-@pytest.mark.parametrize(
-    "pairs",
-    [
+def test_maps_are_passed_over():
+    for pairs in (
         Pairs(None, None),
         Pairs(I32, BINARY, [(1, b"a"), (2, b"")]),
         Pairs(BINARY, BOOL, [(b"a", True)] * 20),
         Pairs(BOOL, MAP, [(True, Pairs(I8, I8, [(1, 2)]))]),
-    ],
-)
-def test_maps_are_passed_over(pairs):
-    raw = oracle._write_value(MAP, pairs)
-    data = oracle.write_struct(Struct({1: (MAP, pairs), 2: (I32, 9)}))
-    assert compact.read_struct(data) == ({1: raw, 2: 9}, len(data))
+    ):
+        raw = oracle._write_value(MAP, pairs)
+        data = oracle.write_struct(Struct({1: (MAP, pairs), 2: (I32, 9)}))
+        assert compact.read_struct(data) == ({1: raw, 2: 9}, len(data))
 
 
 def test_field_numbers():
@@ -97,16 +98,11 @@ def test_field_numbers():
     assert compact.read_struct(data) == ({number: value for number, (_, value) in fields.items()}, len(data))
 
 
-@pytest.mark.parametrize("number", [32768, -32769, 2**40, -(2**62)])
-def test_field_numbers_that_do_not_exist(number):
-    data = bytes([5]) + varint(zigzag(number)) + b"\x02\x00"
-    with pytest.raises(MalformedFooterError, match="field number"):
-        compact.read_struct(data)
-
-
-def test_field_numbers_do_not_run_away():
-    """By steps of 15, each of which is fine."""
-    data = bytes([5]) + varint(zigzag(32760)) + b"\x02" + b"\xf5\x02\x00"
+def test_field_numbers_that_do_not_exist():
+    for number in (32768, -32769, 2**40, -(2**62)):
+        with pytest.raises(MalformedFooterError, match="field number"):
+            compact.read_struct(bytes([5]) + varint(zigzag(number)) + b"\x02\x00")
+    data = bytes([5]) + varint(zigzag(32760)) + b"\x02" + b"\xf5\x02\x00"  # by steps of 15, each of which is fine
     with pytest.raises(MalformedFooterError, match="field number 32775"):
         compact.read_struct(data)
 
@@ -126,33 +122,14 @@ def test_positions():
         compact.read_struct(data, len(data))
 
 
-@pytest.mark.parametrize(("type_name", "value", "seen"), VALUES)
-def test_truncated_values(type_name, value, seen):
-    data = oracle.write_struct(Struct({1: (type_name, value), 40: (type_name, value)}))
-    for length in range(len(data)):
-        with pytest.raises(MalformedFooterError):
-            compact.read_struct(data[:length])
-
-
-@pytest.mark.parametrize("code", [0, 14, 15, 200, -1])
-def test_types_that_do_not_exist(code):
-    with pytest.raises(MalformedFooterError, match="type"):
-        compact.read_value(bytes(20), 0, code)
-
-
-@pytest.mark.parametrize("code", [14, 15])
-def test_types_that_do_not_exist_inside(code):
-    for data in (
-        bytes([0x10 | code]) + bytes(20),  # a field
-        bytes([0x19, 0x10 | code]) + bytes(20),  # a list's element
-        bytes([0x1B, 1, code << 4 | 5]) + bytes(20),  # a map's key
-        bytes([0x1B, 1, 5 << 4 | code]) + bytes(20),  # a map's value
-    ):
+def test_types_that_do_not_exist():
+    for code in (0, 14, 15, 200, -1):
         with pytest.raises(MalformedFooterError, match="type"):
-            compact.read_struct(data)
-
-
-def test_numbers_of_too_many_bytes():
+            compact.read_value(bytes(20), 0, code)
+    for code in (14, 15):  # of a field, a list's element, a map's key and its value
+        for data in ([0x10 | code], [0x19, 0x10 | code], [0x1B, 1, code << 4 | 5], [0x1B, 1, 5 << 4 | code]):
+            with pytest.raises(MalformedFooterError, match="type"):
+                compact.read_struct(bytes(data) + bytes(20))
     assert compact.read_value(b"\xff" * 9 + b"\x01", 0, compact.I64) == -(2**63)
     for raw in (b"\xff" * 10 + b"\x01", b"\x80" * 30 + b"\x01"):
         with pytest.raises(MalformedFooterError, match="ten bytes"):
@@ -192,21 +169,14 @@ def test_huge_announcements_cost_nothing(count, wrap):
     assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 50_000  # kilobytes
 
 
-@pytest.mark.parametrize(
-    "level",
-    [
-        b"\x1c",  # structs
-        b"\x19\x1c",  # structs in lists
-        b"\x1b\x01\x5c\x02",  # structs in maps
-    ],
-)
-def test_nesting_has_an_end(level):
+def test_nesting_has_an_end():
+    """Structs, structs in lists, structs in maps, and lists of lists."""
     for depth in (1000, 300_000):
-        for data in (level * depth, level * depth + bytes(2 * depth)):
-            for read in (compact.read_struct, compact.index_footer):
-                with pytest.raises(MalformedFooterError, match="nesting"):
-                    read(data)
-    for depth in (1000, 300_000):  # lists of lists
+        for level in (b"\x1c", b"\x19\x1c", b"\x1b\x01\x5c\x02"):
+            for data in (level * depth, level * depth + bytes(2 * depth)):
+                for read in (compact.read_struct, compact.index_footer):
+                    with pytest.raises(MalformedFooterError, match="nesting"):
+                        read(data)
         with pytest.raises(MalformedFooterError, match="nesting"):
             compact.read_struct(b"\x19" + b"\x19" * depth)
 
@@ -334,46 +304,32 @@ def test_records_of_column_chunks():
         assert compact.read_struct(data, int(record["statistics_start"]))[0] == {3: 0}
 
 
-@pytest.mark.parametrize(
-    ("fields", "doubts"),
-    [
-        (b"\xe6\x14\x00", 1),  # the offset alone
-        (b"\xf5\x14\x00", 1),  # the length alone
-        (b"\xe6\x14\x15\x14\x00", 2),
-        (b"\xe6\x14\x15\x14\x06\x1c\x16\x00", 3),  # the offset again
-        (b"\xe8\x01x\x00", 4),  # not a number
-        (b"\xe1\x00", 4),
-        (b"\xec\x00\x00", 4),
-    ],
-)
-def test_doubtful_filter_offsets_are_counted(fields, doubts):
-    data = b"\x29\x0c\x16\x00\x19\x1c" + b"\x19\x1c" + b"\x3c" + fields + b"\x00" * 3
-    assert compact.index_footer(data)[2]["filter_fields"].tolist() == [doubts]
+def test_doubtful_filter_offsets_are_counted():
+    for fields, doubts in (
+        *((b"\xe6\x14\x00", 1), (b"\xf5\x14\x00", 1)),  # the offset alone, the length alone
+        *((b"\xe6\x14\x15\x14\x00", 2), (b"\xe6\x14\x15\x14\x06\x1c\x16\x00", 3)),  # the offset again
+        *((b"\xe8\x01x\x00", 4), (b"\xe1\x00", 4), (b"\xec\x00\x00", 4)),  # not a number
+    ):
+        data = b"\x29\x0c\x16\x00\x19\x1c" + b"\x19\x1c" + b"\x3c" + fields + b"\x00" * 3
+        assert compact.index_footer(data)[2]["filter_fields"].tolist() == [doubts]
+    for offset in (-1, -2, -(2**63)):  # a negative place is not none
+        data = oracle.write_struct(footer([[chunk(metadata(f14=(I64, offset), f15=(I32, offset)))]]))
+        record = compact.index_footer(data)[2][0]
+        assert record["filter_offset"] < -1
+        assert record["filter_length"] < -1
 
 
-@pytest.mark.parametrize("offset", [-1, -2, -(2**63)])
-def test_a_negative_place_is_not_none(offset):
-    data = oracle.write_struct(footer([[chunk(metadata(f14=(I64, offset), f15=(I32, offset)))]]))
-    record = compact.index_footer(data)[2][0]
-    assert record["filter_offset"] < -1
-    assert record["filter_length"] < -1
-
-
-@pytest.mark.parametrize(
-    "data",
-    [
+def test_footers_that_cannot_be():
+    for data in (
         b"\x49\x15\x02\x00",  # row groups that are numbers
         b"\x49\x1c\x19\x15\x02\x00\x00",  # column chunks that are numbers
         b"\x49\x0c\x09\x08\x0c\x00",  # row groups twice
         b"\x49\x1c" + b"\x19\x1c\x00" + b"\x09\x02\x1c\x00" + b"\x00\x00",  # columns twice
         b"\x49\x1c" + b"\x19\x1c" + b"\x3c\x00" + b"\x0c\x06\x00" + b"\x00\x00\x00",  # metadata twice
-        b"",
-        b"\x15",
-    ],
-)
-def test_footers_that_cannot_be(data):
-    with pytest.raises(MalformedFooterError):
-        compact.index_footer(data)
+        *(b"", b"\x15"),
+    ):
+        with pytest.raises(MalformedFooterError):
+            compact.index_footer(data)
 
 
 def test_fields_of_other_types_are_not_taken_for_what_they_are_not():

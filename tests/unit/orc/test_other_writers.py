@@ -57,20 +57,17 @@ def test_a_postscript_of_hive_0_11(tmp_path: Path) -> None:
     assert parquet_bloom.read_table(path, "k IN (7, 1000)").num_rows == 1
 
 
-@pytest.mark.parametrize(
-    "data",
-    [
+def test_bytes_that_end_in_no_postscript(tmp_path: Path) -> None:
+    path = tmp_path / "a.orc"
+    for data in (
         b"ORC, the name of a text that ends in a small number \0",
         b"ORC" + bytes(100) + b"\x08\x80\x7f\x03",  # a footer longer than the file
         b"ORC" + bytes(100) + b"\x08\x04\x10\x70\x04",  # an unknown compression
         b"CRO" + bytes(100) + b"\x08\x04\x02",
-    ],
-)
-def test_bytes_that_end_in_no_postscript(data: bytes, tmp_path: Path) -> None:
-    path = tmp_path / "a.orc"
-    path.write_bytes(data)
-    with pytest.raises(NotParquetError, match=r"a\.orc: not a"):
-        parquet_bloom.prune(path, "k = 7")
+    ):
+        path.write_bytes(data)
+        with pytest.raises(NotParquetError, match=r"a\.orc: not a"):
+            parquet_bloom.prune(path, "k = 7")
 
 
 def test_another_magic_is_none(tmp_path: Path) -> None:
@@ -101,24 +98,15 @@ def empty_statistics(data: bytes, keep: tuple[int, ...] = ()) -> bytes:
     return changed
 
 
-QUESTIONS = (
-    ("k = 7", 1),
-    ("k IS NULL", 0),
-    ("s.a = 7", 1),
-    ("s.a IS NOT NULL", ROWS),
-    ("s.a <> 7", ROWS - 1),
-    ("s.a IN (7, 8)", 2),
-    ("s.deep.b = 21", 1),
-    ("s.deep.b > 21", ROWS - 8),
-)
-
-
 @pytest.mark.parametrize("keep", [(), (0,), (0, 1), (2,), (2, 4)])
 def test_statistics_of_nothing(keep: tuple[int, ...], tmp_path: Path) -> None:
     """Of all columns, and of leaves alone: a struct that has values, whose fields have neither values nor nulls."""
     path = tmp_path / "a.orc"
     path.write_bytes(empty_statistics(write(tmp_path / "whole.orc").read_bytes(), keep))
-    for where, expected in QUESTIONS:
+    for where, expected in (
+        *(("k = 7", 1), ("k IS NULL", 0), ("s.a = 7", 1), ("s.a IS NOT NULL", ROWS), ("s.a <> 7", ROWS - 1)),
+        *(("s.a IN (7, 8)", 2), ("s.deep.b = 21", 1), ("s.deep.b > 21", ROWS - 8)),
+    ):
         assert parquet_bloom.read_table(path, where).num_rows == expected, where
     assert len(parquet_bloom.prune(path, "list_contains(l, 7)").selected) == 1
     assert len(orc.open(path).stripes) == 1
@@ -141,38 +129,24 @@ def leaf_in(*kinds: int) -> OrcLeaf:
 STRUCT, LIST = 12, 10
 
 
-@pytest.mark.parametrize(
-    ("kinds", "parents", "own", "has_values"),
-    [
-        ((), [], (0, False), None),
-        ((), [], (0, None), False),
-        ((), [], (0, True), False),
-        ((), [], (9, False), None),
-        ((), [], (10, False), True),
-        ((STRUCT,), None, (0, False), None),
-        ((STRUCT,), [Counts(10, False)], (0, False), None),
-        ((STRUCT,), [Counts(0, False)], (0, False), None),
-        ((STRUCT,), [Counts(0, True)], (0, False), False),
-        ((STRUCT,), [Counts(4, True)], (4, False), True),
-        ((STRUCT,), [Counts(4, True)], (3, False), None),
-        ((STRUCT,), [Counts(4, True)], (5, None), None),
-        ((STRUCT,), [Counts(4, True)], (3, True), True),
-        ((STRUCT,), None, (4, False), True),
-        ((STRUCT, STRUCT), [Counts(10, False), Counts(0, False)], (0, False), None),
-        ((STRUCT, STRUCT), [Counts(10, False), Counts(0, True)], (0, False), False),
-        ((LIST,), [Counts(10, False)], (0, False), False),
-        ((LIST,), [Counts(0, False)], (0, False), None),
-        ((LIST,), [None], (0, False), None),
-        ((LIST,), [Counts(10, False)], (99, False), True),
-    ],
-)
-def test_counts_that_contradict_what_a_column_is_in(
-    kinds: tuple[int, ...], parents: list[Counts | None] | None, own: tuple[int, bool | None], has_values: bool | None
-) -> None:
-    leaf = leaf_in(*kinds)
-    types = [{"kind": STRUCT}, *({"kind": kind} for kind in kinds), {"kind": 4}]
-    tail = OrcTail({"types": types}, Compression("none", 1), 0, 0, "java", None, 9, None)
-    count, has_null = own
-    message = message_of([(1, 0, count), *([] if has_null is None else [(10, 0, int(has_null))])])
-    statistics = read_statistics(message, 0, len(message), leaf, tail, 10, parents)
-    assert statistics.has_values is has_values
+def test_counts_that_contradict_what_a_column_is_in() -> None:
+    full, empty, nulls = Counts(10, False), Counts(0, False), Counts(0, True)
+    some = [Counts(4, True)]
+    for kinds, parents, own, has_values in (
+        *(((), [], (0, False), None), ((), [], (0, None), False), ((), [], (0, True), False)),
+        *(((), [], (9, False), None), ((), [], (10, False), True)),
+        *(((STRUCT,), parents, (0, False), None) for parents in (None, [full], [empty])),
+        *(((STRUCT,), [nulls], (0, False), False), ((STRUCT,), some, (4, False), True)),
+        *(((STRUCT,), some, (3, False), None), ((STRUCT,), some, (5, None), None)),
+        *(((STRUCT,), some, (3, True), True), ((STRUCT,), None, (4, False), True)),
+        *(((STRUCT, STRUCT), [full, empty], (0, False), None), ((STRUCT, STRUCT), [full, nulls], (0, False), False)),
+        *(((LIST,), [full], (0, False), False), ((LIST,), [empty], (0, False), None)),
+        *(((LIST,), [None], (0, False), None), ((LIST,), [full], (99, False), True)),
+    ):
+        leaf = leaf_in(*kinds)
+        types = [{"kind": STRUCT}, *({"kind": kind} for kind in kinds), {"kind": 4}]
+        tail = OrcTail({"types": types}, Compression("none", 1), 0, 0, "java", None, 9, None)
+        count, has_null = own
+        message = message_of([(1, 0, count), *([] if has_null is None else [(10, 0, int(has_null))])])
+        statistics = read_statistics(message, 0, len(message), leaf, tail, 10, parents)
+        assert statistics.has_values is has_values, (kinds, parents, own)

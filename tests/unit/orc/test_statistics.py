@@ -68,6 +68,27 @@ def bounds(*given: Any, **more: Any) -> tuple[Any, Any]:
 
 def test_what_pyarrow_writes(tmp_path: Path) -> None:
     """Bounds hold for all values of their row group, and are those of the values themselves where that can be."""
+
+    def _assert_true(one: PruningStatistics, domain: list[Any], kind: str) -> None:
+        non_null = [value for value in domain if value is not None]
+        assert one.doubt is None
+        assert one.has_values
+        assert one.has_nulls is (None in domain)
+        if kind == "BINARY":
+            assert one.low is one.high is None
+        elif kind.startswith("TIMESTAMP"):
+            assert isinstance(one.low, int)
+            assert isinstance(one.high, int)
+            assert min(non_null) - 2_100_000_000 <= one.low <= min(non_null)
+            assert max(non_null) <= one.high <= max(non_null) + 1_000_000
+        else:
+            assert (one.low, one.high) == (min(non_null), max(non_null))
+
+    def _domain(value: Any, kind: str, scale: int) -> Any:
+        if isinstance(value, str):
+            return value.encode()
+        return int(value.scaleb(scale)) if isinstance(value, Decimal) else value
+
     made_columns = columns(9)
     path = tmp_path / "a.orc"
     pa_orc.write_table(table_of(made_columns), path, row_index_stride=STRIDE)
@@ -81,28 +102,6 @@ def test_what_pyarrow_writes(tmp_path: Path) -> None:
                 _assert_true(one, domain[start : start + STRIDE], of.kind)
             (stripe,) = file.stripe_statistics(of)
             _assert_true(stripe, domain, of.kind)
-
-
-def _domain(value: Any, kind: str, scale: int) -> Any:
-    if isinstance(value, str):
-        return value.encode()
-    return int(value.scaleb(scale)) if isinstance(value, Decimal) else value
-
-
-def _assert_true(one: PruningStatistics, domain: list[Any], kind: str) -> None:
-    non_null = [value for value in domain if value is not None]
-    assert one.doubt is None
-    assert one.has_values
-    assert one.has_nulls is (None in domain)
-    if kind == "BINARY":
-        assert one.low is one.high is None
-    elif kind.startswith("TIMESTAMP"):
-        assert isinstance(one.low, int)
-        assert isinstance(one.high, int)
-        assert min(non_null) - 2_100_000_000 <= one.low <= min(non_null)
-        assert max(non_null) <= one.high <= max(non_null) + 1_000_000
-    else:
-        assert (one.low, one.high) == (min(non_null), max(non_null))
 
 
 def test_only_nulls(tmp_path: Path) -> None:
@@ -238,44 +237,25 @@ def test_long_texts_are_cut_by_pyarrow_and_java(tmp_path: Path) -> None:
     assert statistics.high is None or statistics.high >= values[1].encode()  # type: ignore[operator]
 
 
-@pytest.mark.parametrize(
-    ("low", "high", "expected"),
-    [
-        (b"-1.5", b"100", (-150, 10_000)),
-        (b"0", b"0.01", (0, 1)),
-        (b"1.234", b"2", (None, 200)),  # no value of the column's scale
-        (b"NaN", b"2", (None, 200)),
-        (b"Infinity", b"2", (None, 200)),
-        (b"1e999999", b"2", (None, 200)),
-        (b"", b"2", (None, 200)),
-        (b"\xff", b"2", (None, 200)),
-        (b"1" * 101, b"2", (None, 200)),
-        (b"3", b"2", (None, None)),
-    ],
-)
-def test_decimals(low: bytes, high: bytes, expected: tuple[Any, Any]) -> None:
-    assert bounds(leaf("DECIMAL", precision=20, scale=2), 6, (1, 2, low), (2, 2, high)) == expected
+def test_decimals() -> None:
+    of = leaf("DECIMAL", precision=20, scale=2)
+    for low, high, expected in (
+        *((b"-1.5", b"100", (-150, 10_000)), (b"0", b"0.01", (0, 1)), (b"3", b"2", (None, None))),
+        *((low, b"2", (None, 200)) for low in (b"1.234", b"NaN", b"Infinity", b"1e999999", b"", b"\xff", b"1" * 101)),
+    ):
+        assert bounds(of, 6, (1, 2, low), (2, 2, high)) == expected, low
+    own_scales = leaf("DECIMAL")
+    assert own_scales.column_type.kind.name == "UNKNOWN"
+    assert bounds(own_scales, 6, (1, 2, b"1"), (2, 2, b"2")) == (None, None)
 
 
-def test_decimals_each_of_its_own_scale() -> None:
-    of = leaf("DECIMAL")
-    assert of.column_type.kind.name == "UNKNOWN"
-    assert bounds(of, 6, (1, 2, b"1"), (2, 2, b"2")) == (None, None)
-
-
-@pytest.mark.parametrize(
-    ("calendar", "low", "is_valid"),
-    [
+def test_dates() -> None:
+    for calendar, low, is_valid in (
         ("proleptic", -700_000, True),
-        ("hybrid", GREGORIAN_DAY - 1, False),
-        ("hybrid", GREGORIAN_DAY, True),
-        (None, GREGORIAN_DAY - 1, False),
-        (None, GREGORIAN_DAY, True),
-    ],
-)
-def test_dates(calendar: str | None, low: int, is_valid: bool) -> None:
-    statistics = bounds(leaf("DATE"), 7, (1, 0, sint(low)), (2, 0, sint(9)), by=tail(calendar=calendar))
-    assert statistics == ((low, 9) if is_valid else (None, None))
+        *((calendar, GREGORIAN_DAY - early, not early) for calendar in ("hybrid", None) for early in (1, 0)),
+    ):
+        statistics = bounds(leaf("DATE"), 7, (1, 0, sint(low)), (2, 0, sint(9)), by=tail(calendar=calendar))
+        assert statistics == ((low, 9) if is_valid else (None, None))
     assert (dt.date(1970, 1, 1) + dt.timedelta(GREGORIAN_DAY)) == dt.date(1582, 10, 15)
 
 

@@ -130,62 +130,35 @@ def test_old_releases_of_cpp(name: str, corpus: Path) -> None:
     assert [chunk.problem is None for chunk in report.chunks] == [False, True]
 
 
-@pytest.mark.parametrize(
-    ("version", "good"),
-    [
-        (None, False),
-        (b"1.6.11", False),
-        (b"1.6.12", True),
-        (b"1.6.12-SNAPSHOT", False),
-        (b"1.6.13-SNAPSHOT", True),
-        (b"1.5.12", False),
-        (b"1.7.0", False),
-        (b"1.7.0-SNAPSHOT", False),
-        (b"1.7.1", True),
-        (b"1.10.0", True),
-        (b"2.2.2", True),
-        (b"2.3.0-SNAPSHOT", True),
-        (b"nightly", False),
-        (b"", False),
-        (b"\xff\xfe", False),
-    ],
-)
-def test_releases_of_cpp(version: bytes | None, good: bool, tmp_path: Path) -> None:
+def test_releases_of_cpp(tmp_path: Path) -> None:
     values = pa.array(range(ROWS))
     path = write(tmp_path / "a.orc", values)
-    changed = patched(path, tmp_path / "b.orc", {12: version})
-    if good:
+    bad = [None, b"1.6.11", b"1.6.12-SNAPSHOT", b"1.5.12", b"1.7.0", b"1.7.0-SNAPSHOT", b"nightly", b"", b"\xff\xfe"]
+    for version in bad:
+        assert_not_trusted(patched(path, tmp_path / "b.orc", {12: version}), "in a non-standard way", values)
+    for version in (b"1.6.12", b"1.6.13-SNAPSHOT", b"1.7.1", b"1.10.0", b"2.2.2", b"2.3.0-SNAPSHOT"):
+        changed = patched(path, tmp_path / "b.orc", {12: version})
         (bloom_filter,) = filters(changed)
         assert bloom_filter.trusted
         assert bloom_filter.check(values).all()
         assert not bloom_filter.check(pa.array(range(10_000, 11_000))).all()
         assert orc.verify(changed, data=True).ok
-    else:
-        assert_not_trusted(changed, "in a non-standard way", values)
 
 
-@pytest.mark.parametrize(
-    ("writer", "name", "good"),
-    [
-        (0, "java", True),
-        (1, "c++", True),
-        (2, "presto", True),
-        (3, "go", False),
-        (4, "trino", True),
-        (5, "cudf", False),
-        (99, "unknown 99", False),
-        (None, "java", True),
-    ],
-)
-def test_writers(writer: int | None, name: str, good: bool, tmp_path: Path) -> None:
+def test_writers(tmp_path: Path) -> None:
     values = pa.array(range(ROWS))
-    changed = patched(write(tmp_path / "a.orc", values), tmp_path / "b.orc", {9: writer})
-    with orc.open(changed) as file:
-        assert file.writer == name
-    if good:
-        assert filters(changed)[0].trusted
-    else:
-        assert_not_trusted(changed, "not known", values)
+    path = write(tmp_path / "a.orc", values)
+    for writer, name, good in (
+        *((0, "java", True), (1, "c++", True), (2, "presto", True), (3, "go", False), (4, "trino", True)),
+        *((5, "cudf", False), (99, "unknown 99", False), (None, "java", True)),
+    ):
+        changed = patched(path, tmp_path / "b.orc", {9: writer})
+        with orc.open(changed) as file:
+            assert file.writer == name
+        if good:
+            assert filters(changed)[0].trusted
+        else:
+            assert_not_trusted(changed, "not known", values)
 
 
 def test_booleans_of_every_writer(tmp_path: Path) -> None:
@@ -212,69 +185,68 @@ def _in_zone(zone: bytes) -> Any:
     return lambda footer: with_fields(footer, {3: zone})
 
 
-@pytest.mark.parametrize(
-    ("first", "zone", "good"),
-    [
-        (-3 * 10**18, b"GMT", True),
-        (-3 * 10**18, b"Asia/Tokyo", False),
-        (-3 * 10**18, b"", False),
-        (-2 * 10**18, b"Asia/Tokyo", True),
-    ],
-)
-def test_wall_clocks_before_1900(first: int, zone: bytes, good: bool, tmp_path: Path) -> None:
+def test_wall_clocks_before_1900(tmp_path: Path) -> None:
     """Their writer and their reader may not agree on what the clock showed."""
-    values = pa.array([first, 10**18], pa.timestamp("ns"))
-    path = with_stripe_footer(write(tmp_path / "a.orc", values), tmp_path / "b.orc", _in_zone(zone))
-    if good:
-        assert filters(path)[0].trusted
-        assert evidence(path, "a")[0].filtered
-    else:
-        assert_not_trusted(path, "before 1900", values)
-
-
-def _as_first_kind(path: Path, target: Path) -> Path:
-    """A copy whose filters are of the first kind: their bits in words, in a stream that says so."""
-    data = path.read_bytes()
-    bloom_filter = filters(path)
-
-    def words(one: OrcFilter) -> bytes:
-        bits = bytes(one.bitset)
-        fields = [(2, 1, bits[i : i + 8]) for i in range(0, len(bits), 8)]
-        return message_of([(1, 0, one.num_hash_functions), *fields])
-
-    stream = message_of((1, 2, words(one)) for one in bloom_filter)
-    with orc.open(path) as file:
-        (stripe,) = file.stripes
-        leaf = file.leaf("a")
-        file.filters_of(leaf, 0)
-        at, length = file._indexes._footers[0].streams[8, leaf.column_id]  # type: ignore[union-attr]
-
-    def renamed(message: bytes) -> bytes:
-        changed = []
-        for number, wire, value in fields_of(message):
-            if number == 1 and isinstance(value, bytes):
-                declared = {n: v for n, _, v in fields_of(value)}
-                if declared[1] == 8:
-                    value = with_fields(value, {1: 7, 3: len(stream)})
-            changed.append((number, wire, value))
-        return message_of(changed)
-
-    grown = len(stream) - length
-    path = target.with_suffix(".tmp")
-    parts = Parts(data)  # the stripe grows before its footer is looked for
-    parts.before = parts.before[:at] + stream + parts.before[at + length :]
-    changes = {2: stripe.index_length + grown}
-    stripe_message = next(v for n, _, v in fields_of(parts.footer) if n == 3)
-    assert isinstance(stripe_message, bytes)
-    new_footer = message_of(
-        (n, w, with_fields(stripe_message, changes) if n == 3 else v) for n, w, v in fields_of(parts.footer)
-    )
-    path.write_bytes(parts.together(new_footer))
-    return with_stripe_footer(path, target, renamed)
+    old, new = -3 * 10**18, -2 * 10**18
+    for first, zone, good in (
+        (old, b"GMT", True),
+        (old, b"Asia/Tokyo", False),
+        (old, b"", False),
+        (new, b"Asia/Tokyo", True),
+    ):
+        values = pa.array([first, 10**18], pa.timestamp("ns"))
+        written = write(tmp_path / "a.orc", values)
+        path = with_stripe_footer(written, tmp_path / "b.orc", lambda footer, zone=zone: with_fields(footer, {3: zone}))
+        if good:
+            assert filters(path)[0].trusted
+            assert evidence(path, "a")[0].filtered
+        else:
+            assert_not_trusted(path, "before 1900", values)
 
 
 def test_filters_of_the_first_kind(tmp_path: Path) -> None:
     """Java's are read where they are sound: numbers always, texts from HIVE-12055 on, decimals and timestamps never."""
+
+    def _as_first_kind(path: Path, target: Path) -> Path:
+        """A copy whose filters are of the first kind: their bits in words, in a stream that says so."""
+        data = path.read_bytes()
+        bloom_filter = filters(path)
+
+        def words(one: OrcFilter) -> bytes:
+            bits = bytes(one.bitset)
+            fields = [(2, 1, bits[i : i + 8]) for i in range(0, len(bits), 8)]
+            return message_of([(1, 0, one.num_hash_functions), *fields])
+
+        stream = message_of((1, 2, words(one)) for one in bloom_filter)
+        with orc.open(path) as file:
+            (stripe,) = file.stripes
+            leaf = file.leaf("a")
+            file.filters_of(leaf, 0)
+            at, length = file._indexes._footers[0].streams[8, leaf.column_id]  # type: ignore[union-attr]
+
+        def renamed(message: bytes) -> bytes:
+            changed = []
+            for number, wire, value in fields_of(message):
+                if number == 1 and isinstance(value, bytes):
+                    declared = {n: v for n, _, v in fields_of(value)}
+                    if declared[1] == 8:
+                        value = with_fields(value, {1: 7, 3: len(stream)})
+                changed.append((number, wire, value))
+            return message_of(changed)
+
+        grown = len(stream) - length
+        path = target.with_suffix(".tmp")
+        parts = Parts(data)  # the stripe grows before its footer is looked for
+        parts.before = parts.before[:at] + stream + parts.before[at + length :]
+        changes = {2: stripe.index_length + grown}
+        stripe_message = next(v for n, _, v in fields_of(parts.footer) if n == 3)
+        assert isinstance(stripe_message, bytes)
+        new_footer = message_of(
+            (n, w, with_fields(stripe_message, changes) if n == 3 else v) for n, w, v in fields_of(parts.footer)
+        )
+        path.write_bytes(parts.together(new_footer))
+        return with_stripe_footer(path, target, renamed)
+
     numbers, texts = pa.array(range(ROWS)), pa.array([f"t{i}" for i in range(ROWS)])
     for values in (numbers, texts):
         path = _as_first_kind(write(tmp_path / "a.orc", values), tmp_path / "b.orc")
@@ -315,48 +287,35 @@ def test_filters_of_hive_before_its_release(corpus: Path) -> None:
     assert not orc.verify(path).ok
 
 
-def _filter_message(*fields: tuple[int, int, int | bytes]) -> bytes:
-    return message_of(fields)
-
-
-WORD = b"\x01" + bytes(7)
-
-
-@pytest.mark.parametrize(
-    ("message", "why"),
-    [
-        (_filter_message((1, 0, 7)), "0 bits"),
-        (_filter_message((1, 0, 7), (3, 2, b"")), "0 bits"),
-        (_filter_message((1, 0, 7), (3, 2, b"abc")), "24 bits"),
-        (_filter_message((3, 2, WORD)), "None hash functions"),
-        (_filter_message((1, 0, 0), (3, 2, WORD)), "0 hash functions"),
-        (_filter_message((1, 0, 256), (3, 2, WORD)), "256 hash functions"),
-        (_filter_message((1, 0, (1 << 64) - 1), (3, 2, WORD)), "hash functions"),
-        (_filter_message((1, 0, 7), (2, 1, WORD)), "another kind"),
-        (_filter_message((1, 0, 7), (2, 1, WORD), (3, 2, WORD)), "another kind"),
-        (_filter_message((1, 0, 10_000), (2, 1, WORD), (3, 0, 5)), "before its release"),
-        (_filter_message((1, 0, 7), (3, 2, bytes(8))), "no bit is set"),
-        (b"\x08", "cut off"),
-    ],
-)
-def test_filters_whose_bytes_are_wrong(message: bytes, why: str, tmp_path: Path) -> None:
-    values = pa.array([5, 6])
-    path = write(tmp_path / "a.orc", values)
-    with orc.open(path) as file:
-        leaf = file.leaf("a")
-        file.filters_of(leaf, 0)
-        at, length = file._indexes._footers[0].streams[8, leaf.column_id]  # type: ignore[union-attr]
-    entry = b"\x0a" + varint(len(message)) + message
-    rest = length - len(entry)
-    assert rest > 4
-    padding = b"\x7a" + (varint(rest - 2) if rest - 2 < 128 else varint(rest - 3))
-    data = bytearray(path.read_bytes())
-    data[at : at + length] = entry + padding + bytes(rest - len(padding))
-    path.write_bytes(data)
-    (bloom_filter,) = filters(path)
-    assert bloom_filter.problem is not None
-    assert why in bloom_filter.problem
-    assert bloom_filter.check(values).all()
-    assert bloom_filter.check_hashes(np.array([1], np.uint64)).all() or bloom_filter.num_bits
-    (verdict,) = orc.verify(path, data=True).chunks
-    assert verdict.problem == bloom_filter.problem
+def test_filters_whose_bytes_are_wrong(tmp_path: Path) -> None:
+    values, word, functions = pa.array([5, 6]), b"\x01" + bytes(7), (1, 0, 7)
+    for fields, why in (
+        *(([functions], "0 bits"), ([functions, (3, 2, b"")], "0 bits"), ([functions, (3, 2, b"abc")], "24 bits")),
+        ([(3, 2, word)], "None hash functions"),
+        *(([(1, 0, count), (3, 2, word)], f"{count} hash functions") for count in (0, 256)),
+        ([(1, 0, (1 << 64) - 1), (3, 2, word)], "hash functions"),
+        *(([functions, (2, 1, word), *more], "another kind") for more in ([], [(3, 2, word)])),
+        ([(1, 0, 10_000), (2, 1, word), (3, 0, 5)], "before its release"),
+        ([functions, (3, 2, bytes(8))], "no bit is set"),
+        (None, "cut off"),
+    ):
+        message = b"\x08" if fields is None else message_of(fields)
+        path = write(tmp_path / "a.orc", values)
+        with orc.open(path) as file:
+            leaf = file.leaf("a")
+            file.filters_of(leaf, 0)
+            at, length = file._indexes._footers[0].streams[8, leaf.column_id]  # type: ignore[union-attr]
+        entry = b"\x0a" + varint(len(message)) + message
+        rest = length - len(entry)
+        assert rest > 4
+        padding = b"\x7a" + (varint(rest - 2) if rest - 2 < 128 else varint(rest - 3))
+        data = bytearray(path.read_bytes())
+        data[at : at + length] = entry + padding + bytes(rest - len(padding))
+        path.write_bytes(data)
+        (bloom_filter,) = filters(path)
+        assert bloom_filter.problem is not None
+        assert why in bloom_filter.problem
+        assert bloom_filter.check(values).all()
+        assert bloom_filter.check_hashes(np.array([1], np.uint64)).all() or bloom_filter.num_bits
+        (verdict,) = orc.verify(path, data=True).chunks
+        assert verdict.problem == bloom_filter.problem
