@@ -23,7 +23,18 @@ import pytest
 from obstore.store import LocalStore, MemoryStore
 from support.oracle.ranked import Answer, Ranked, key
 from support.random_cases.hunting import seeds
-from support.random_cases.random_lakes import FOLDER, LISTS, ROW, WRITERS, Lake, LakeFile, combine, decode, draw_lake
+from support.random_cases.random_lakes import (
+    FOLDER,
+    LISTS,
+    ROW,
+    WRITERS,
+    Choices,
+    Lake,
+    LakeFile,
+    combine,
+    decode,
+    draw_lake,
+)
 from support.random_cases.random_predicates import Drawn, draw_point, draw_predicate, draw_value, joined
 from support.scale import scaled
 from support.servers.counted import CountedFileSystem
@@ -344,7 +355,7 @@ def _take(table: pa.Table, positions: np.ndarray) -> pa.Table:
 @pytest.fixture(scope="module")
 def lakes(tmp_path_factory: pytest.TempPathFactory) -> Iterator[list[Places]]:
     folder = tmp_path_factory.mktemp("lakes")
-    drawn = [Places(draw_lake(seed, folder, (*WRITERS, "orc"))) for seed in seeds(scaled(4))]
+    drawn = [Places(draw_lake(seed, folder, Choices((*WRITERS, "orc")))) for seed in seeds(scaled(4))]
     yield drawn
     for places in drawn:
         places.close()
@@ -608,7 +619,7 @@ def test_semi_join_gives_the_rows_of_all_keys(lakes: list[Places]) -> None:
 def test_rows_of_another_writer(writer: str, tmp_path: Path, request: pytest.FixtureRequest) -> None:
     needs = {"clickhouse": "clickhouse_server", "spark": "spark"}
     helper = request.getfixturevalue(needs[writer]) if writer in needs else None
-    lakes = [Places(draw_lake(seed, tmp_path, (writer,), helper)) for seed in seeds(scaled(0.7))]
+    lakes = [Places(draw_lake(seed, tmp_path, Choices((writer,), helper))) for seed in seeds(scaled(0.7))]
     test_plans_keep_what_matches_and_skip_most_of_the_rest(lakes)
     test_read_table_gives_the_rows_that_match(lakes)
     test_tables_and_counts_of_one_scan_agree(lakes)
@@ -618,6 +629,8 @@ def test_rows_of_another_writer(writer: str, tmp_path: Path, request: pytest.Fix
 
 def test_few_rows_of_large_row_groups(tmp_path: Path) -> None:
     """They are taken out of pages, of local files and of remote ones."""
-    lakes = [Places(draw_lake(seed, tmp_path, ("pyarrow",), scale="large"), True) for seed in seeds(scaled(0.7))]
+    lakes = [
+        Places(draw_lake(seed, tmp_path, Choices(("pyarrow",), scale="large")), True) for seed in seeds(scaled(0.7))
+    ]
     test_tables_and_counts_of_one_scan_agree(lakes)
     test_get_gives_the_rows_of_keys_in_their_order(lakes)

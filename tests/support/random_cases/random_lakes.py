@@ -10,7 +10,7 @@ import datetime as dt
 import decimal
 import random
 import shutil
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -28,10 +28,9 @@ from support.oracle import oracle
 from support.oracle.ranked import NANOS, NANOS_PER_DAY, Ranked, key
 from support.random_cases.scan_damage import damage
 from support.writers import orc_tables, random_files, surgery
-from support.writers.peers import SPARK_COLUMNS, VALUES, arrow_array
+from support.writers.peers import SPARK_COLUMNS, VALUES, Kind, arrow_array
 
 ROW, FOLDER = "row", "p"
-FLAT = [name for name in VALUES if name not in random_files.NESTED]
 WRITERS = ("pyarrow", "pyarrow", "pyarrow", "duckdb", "polars", "datafusion")
 NULL_FOLDER = "__HIVE_DEFAULT_PARTITION__"
 _NARROWER = {"i64": (pa.int32(), pa.int16()), "i32": (pa.int16(), pa.int8()), "u64": (pa.uint32(),)}
@@ -174,20 +173,38 @@ class Lake:
         )
 
 
-def draw_lake(
-    seed: int, folder: Path, writers: Sequence[str] = WRITERS, helper: Any = None, scale: str | None = None
-) -> Lake:
-    """Write a lake into a new folder; one whose files have no common schema is drawn anew.
+@dataclass(frozen=True)
+class Choices:
+    """What a lake is drawn from.
 
-    Parameters
+    Attributes
     ----------
     writers : of its files.
     helper : what the writer needs: a session for Spark, a server for ClickHouse.
     scale : of row groups: "small", "medium", "large" with thousands of rows; None for any.
+    kinds : columns by name.
+    narrower : other types that files may have of a column; values that these do not hold are null there.
+    is_mixed : whether files may differ in columns and types.
+    can_be_damaged : whether a file may be.
+    carries : whether there are columns of types that predicates cannot name.
     """
-    rng = random.Random(f"lake {seed} {writers}")
+
+    writers: Sequence[str] = WRITERS
+    helper: Any = None
+    scale: str | None = None
+    kinds: Mapping[str, Kind] = field(default_factory=lambda: VALUES)
+    narrower: Mapping[str, Sequence[pa.DataType]] = field(default_factory=lambda: _NARROWER)
+    is_mixed: bool = True
+    can_be_damaged: bool = True
+    carries: bool = True
+
+
+def draw_lake(seed: int, folder: Path, choices: Choices | None = None) -> Lake:
+    """Write a lake into a new folder; one whose files have no common schema is drawn anew."""
+    choices = choices or Choices()
+    rng = random.Random(f"lake {seed} {choices.writers}")
     for attempt in range(30):
-        lake = _Drawing(rng, seed, folder / f"{seed}-{attempt}", writers, helper, scale).draw()
+        lake = _Drawing(rng, seed, folder / f"{seed}-{attempt}", choices).draw()
         if lake is not None:
             return lake
         shutil.rmtree(folder / f"{seed}-{attempt}")
@@ -195,23 +212,30 @@ def draw_lake(
 
 
 class _Drawing:
-    def __init__(
-        self, rng: random.Random, seed: int, folder: Path, writers: Sequence[str], helper: Any, scale: str | None
-    ):
-        self.rng, self.seed, self.folder, self.helper = rng, seed, folder, helper
+    def __init__(self, rng: random.Random, seed: int, folder: Path, choices: Choices):
+        self.rng, self.seed, self.folder, self.choices = rng, seed, folder, choices
         folder.mkdir(parents=True)
+        writers = choices.writers
         self.writers = writers if rng.random() < 0.4 else [rng.choice(writers)]
-        kinds = FLAT if len({*writers}) > 1 else [name for name in _TAKES[writers[0]] if name in FLAT]
+        kinds = [name for name in choices.kinds if name not in random_files.NESTED]
+        if len({*writers}) == 1:
+            kinds = [name for name in kinds if self._takes(writers[0], name)]
         self.kinds = rng.sample(kinds, rng.randint(1, min(6, len(kinds))))
         if rng.random() < 0.25:
             self.kinds.append("st")
         self.lists = rng.sample(list(LISTS), rng.choice([0, 0, 1, 1, 2]))
-        self.carried = rng.sample([*_CARRIED], rng.choice([0, 0, 1, 2]))
+        self.carried = rng.sample([*_CARRIED], rng.choice([0, 0, 1, 2])) if choices.carries else []
         self.pools: dict[str, list[Any]] = {name: [None] for name in (ROW, *self.kinds, *self.lists)}
         self.picks: dict[str, list[np.ndarray]] = {name: [] for name in self.pools}
-        self.scale = scale or rng.choices(["small", "medium", "large"], [62, 33, 5])[0]
-        self.is_mixed = rng.random() < 0.4  # files have other columns and types
+        self.scale = choices.scale or rng.choices(["small", "medium", "large"], [62, 33, 5])[0]
+        self.is_mixed = choices.is_mixed and rng.random() < 0.4  # files have other columns and types
         self.folders = rng.choice(_FOLDERS) if rng.random() < 0.2 else None
+
+    def _takes(self, writer: str, name: str) -> bool:
+        return name in _TAKES[writer] or name not in VALUES
+
+    def _kind(self, name: str) -> Kind:
+        return VALUES["st"] if name == "st" else self.choices.kinds[name]
 
     def draw(self) -> Lake | None:
         rng = self.rng
@@ -236,7 +260,7 @@ class _Drawing:
             rows = combine([file.rows for file in files])
         except (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError):
             return None
-        damaged = self._damage(files) if rng.random() < 0.2 else None
+        damaged = self._damage(files) if self.choices.can_be_damaged and rng.random() < 0.2 else None
         seen = {} if damaged is None else see_columns(damaged, rows.schema)
         columns: dict[str, Ranked] = {}
         for name in rows.column_names:
@@ -265,8 +289,8 @@ class _Drawing:
         self.picks[ROW].append(np.arange(start + 1, start + count + 1))
         arrays: dict[str, pa.Array] = {}
         for name in self.kinds:
-            is_here = name in _TAKES[writer] and not (self.is_mixed and rng.random() < 0.12)
-            picks = self._draw(name, VALUES[name].draw, VALUES[name].always, size, count, is_here)
+            is_here = self._takes(writer, name) and not (self.is_mixed and rng.random() < 0.12)
+            picks = self._draw(name, self._kind(name).draw, self._kind(name).always, size, count, is_here)
             if is_here:
                 arrays[name] = self._array(name, picks)
         for name in self.lists:
@@ -312,9 +336,9 @@ class _Drawing:
         if writer == "pyarrow":
             return write_by_pyarrow(rng, table, path, size)
         if writer == "clickhouse":
-            return random_files.by_clickhouse(self.helper, rng, table, path, size)
+            return random_files.by_clickhouse(self.choices.helper, rng, table, path, size)
         if writer == "spark":
-            return write_by_spark(self.helper, rng, table, path, size)
+            return write_by_spark(self.choices.helper, rng, table, path, size)
         if writer == "orc":
             return orc_tables.by_either(rng, path, {name: _as_python(table[name]) for name in table.column_names})
         return getattr(random_files, f"by_{writer}")(rng, table, path, size)
@@ -382,13 +406,11 @@ class _Drawing:
         return self.picks[name][-1]
 
     def _array(self, name: str, picks: np.ndarray) -> pa.Array:
-        arrow, pool = VALUES[name].arrow, self.pools[name]
-        if self.is_mixed and name in _NARROWER and self.rng.random() < 0.4:
-            arrow = self.rng.choice(_NARROWER[name])
-            high = 2 ** (arrow.bit_width - (0 if pa.types.is_unsigned_integer(arrow) else 1))
-            fits = np.array([value is not None and -high <= value < high for value in pool])
-            picks[~fits[picks]] = 0
-            pool = [value if one else None for value, one in zip(pool, fits, strict=True)]
+        arrow, pool, narrower = self._kind(name).arrow, self.pools[name], self.choices.narrower
+        if self.is_mixed and name in narrower and self.rng.random() < 0.4:
+            arrow = self.rng.choice(narrower[name])
+            pool = [_fit(value, arrow) for value in pool]
+            picks[np.array([value is None for value in pool])[picks]] = 0
         is_view = arrow == pa.string_view()  # which Arrow's take does not know
         values = arrow_array(pool, pa.string() if is_view else arrow).take(pa.array(picks))
         return values.cast(pa.string_view()) if is_view else values
@@ -409,7 +431,7 @@ class _Drawing:
             c = [value and value["b"] and value["b"]["c"] for value in pool]
             leaves = {"st.a": ("i32", pa.int32(), a), "st.b.c": ("str", pa.string(), c)}
         else:
-            leaves = {name: ("i64", pa.int64(), pool) if name == ROW else (name, VALUES[name].arrow, pool)}
+            leaves = {name: ("i64", pa.int64(), pool) if name == ROW else (name, self._kind(name).arrow, pool)}
         columns: dict[str, Ranked] = {}
         for path, (kind, arrow, values) in leaves.items():
             more = [] if name not in seen else keys_of(seen[name], path.split(".")[1:], arrow)
@@ -425,6 +447,16 @@ class _Drawing:
                 except (UnicodeDecodeError, OverflowError, ValueError):  # texts that are none
                     values.append([])
         return values
+
+
+def _fit(value: Any, arrow: pa.DataType) -> Any:
+    """Return a value as another type has it, or None."""
+    if isinstance(value, float) or pa.types.is_dictionary(arrow):
+        return value
+    try:
+        return pa.scalar(value, arrow).as_py()
+    except (pa.ArrowException, OverflowError, ValueError, TypeError):
+        return None
 
 
 class Column(Ranked):
