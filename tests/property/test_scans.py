@@ -48,7 +48,7 @@ from parquet_bloom.predicate import tree
 
 pytestmark = pytest.mark.default
 
-SCANS = 3  # of each lake and test
+SCANS, MANY = 6, 24  # of each lake and test; the latter of the quickest ones
 _ASK_DUCKDB = 0.25  # share of the predicates
 _IN_DUCKDB = {ROW, FOLDER, "st", *random_files.DUCKDB, *LISTS} - {"li_bool"}
 _EVERY_ROW = tree.Or((tree.IsNull(ROW), tree.IsNotNull(ROW)))
@@ -361,12 +361,14 @@ def lakes(tmp_path_factory: pytest.TempPathFactory) -> Iterator[list[Places]]:
         places.close()
 
 
-def compare(lakes: list[Places], check: Callable[[Scan], None], is_lookup: bool = False) -> Counter[str]:
+def compare(
+    lakes: list[Places], check: Callable[[Scan], None], scans: int = SCANS, is_lookup: bool = False
+) -> Counter[str]:
     """Check some scans of each lake. A damaged file may end them in an error that names it."""
     tally: Counter[str] = Counter()
     for places in lakes:
         lake = places.lake
-        for number in range(SCANS):
+        for number in range(scans):
             scan = Scan(places, random.Random(f"{check.__qualname__} {number} of {lake.seed}"), tally, is_lookup)
             tally["scans"] += 1
             try:
@@ -383,7 +385,8 @@ def compare(lakes: list[Places], check: Callable[[Scan], None], is_lookup: bool 
                 error.add_note(f"lake {lake.seed}, scan {number}: {scan.story} | {lake.story[:1500]}")
                 raise
             tally["matched"] += bool(scan.true[: len(lake.rows)].any())
-    assert tally["matched"] > tally["scans"] / 20  # else nothing was shown
+    least = 0.02 if is_lookup else 0.1  # else nothing was shown
+    assert tally["scans"] < 20 or tally["matched"] > least * tally["scans"]
     assert tally["refused"] <= 1 + tally["scans"] / 20
     return tally
 
@@ -410,7 +413,7 @@ def test_read_table_gives_the_rows_that_match(lakes: list[Places]) -> None:
             found = pa.table(columns, names=known.column_names) if columns else found
         scan.check_table(found)
 
-    compare(lakes, check)
+    compare(lakes, check, MANY)
 
 
 def test_tables_and_counts_of_one_scan_agree(lakes: list[Places]) -> None:
@@ -493,7 +496,7 @@ def test_plans_keep_what_matches_and_skip_most_of_the_rest(lakes: list[Places]) 
                         matchless[kind] += 1
                         skipped[kind] += not is_selected
 
-    compare(lakes, check)
+    compare(lakes, check, MANY)
     assert skipped["all"] > 0.5 * matchless["all"]  # not every column has a filter or statistics
     assert skipped["point"] >= 0.8 * matchless["point"]
 
