@@ -48,7 +48,7 @@ from parquet_bloom.predicate import tree
 
 pytestmark = pytest.mark.default
 
-SCANS, MANY = 6, 24  # of each lake and test; the latter of the quickest ones
+SCANS, MANY = 4, 40  # of each lake and test; the latter of the quickest ones
 _ASK_DUCKDB = 0.25  # share of the predicates
 _IN_DUCKDB = {ROW, FOLDER, "st", *random_files.DUCKDB, *LISTS} - {"li_bool"}
 _EVERY_ROW = tree.Or((tree.IsNull(ROW), tree.IsNotNull(ROW)))
@@ -355,7 +355,7 @@ def _take(table: pa.Table, positions: np.ndarray) -> pa.Table:
 @pytest.fixture(scope="module")
 def lakes(tmp_path_factory: pytest.TempPathFactory) -> Iterator[list[Places]]:
     folder = tmp_path_factory.mktemp("lakes")
-    drawn = [Places(draw_lake(seed, folder, Choices((*WRITERS, "orc")))) for seed in seeds(scaled(4))]
+    drawn = [Places(draw_lake(seed, folder, Choices((*WRITERS, "orc")))) for seed in seeds(scaled(8))]
     yield drawn
     for places in drawn:
         places.close()
