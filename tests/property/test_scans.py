@@ -355,7 +355,7 @@ def _take(table: pa.Table, positions: np.ndarray) -> pa.Table:
 @pytest.fixture(scope="module")
 def lakes(tmp_path_factory: pytest.TempPathFactory) -> Iterator[list[Places]]:
     folder = tmp_path_factory.mktemp("lakes")
-    drawn = [Places(draw_lake(seed, folder, Choices((*WRITERS, "orc")))) for seed in seeds(scaled(8))]
+    drawn = [Places(draw_lake(seed, folder, Choices((*WRITERS, "orc")))) for seed in seeds(max(8, scaled(4)))]
     yield drawn
     for places in drawn:
         places.close()
