@@ -499,7 +499,7 @@ def test_plans_keep_what_matches_and_skip_most_of_the_rest(lakes: list[Places]) 
     compare(lakes, check, MANY)
     if len(lakes) >= 8:  # not every column has a filter or statistics, and some filters are small
         assert skipped["all"] > 0.5 * matchless["all"]
-        assert skipped["point"] >= 0.8 * matchless["point"]
+        assert skipped["point"] >= 0.7 * matchless["point"]
 
 
 def test_row_groups_with_an_element_are_kept(lakes: list[Places]) -> None:
