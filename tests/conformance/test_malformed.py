@@ -11,8 +11,6 @@ from support.malformed import malformed
 
 import parquet_bloom
 from parquet_bloom import MetadataCache
-from parquet_bloom.file import metadata_cache
-from parquet_bloom.scan.plan import file_level as planned_files
 
 NAMES = [name for name, *_ in malformed.CASES]
 
@@ -81,20 +79,17 @@ def test_doubts_are_reported(name, broken):
     assert all(any(word in doubt for word in case.expected_kind) for doubt in doubts), doubts
 
 
-@pytest.mark.parametrize("name", NAMES)
-def test_files_judged_together_are_judged_as_one_alone(name, broken, monkeypatch):
+def test_files_judged_together_are_judged_as_one_alone(broken):
     """Footers are read, cached, or cached with everything that was read along with them."""
-    case = broken[name]
-    monkeypatch.setattr(metadata_cache, "SETTLED_NS", -(10**12))
-    footer_alone, cache = MetadataCache(), MetadataCache()
-    parquet_bloom.open(case.path, cache=footer_alone).close()
+    paths = sorted(str(case.path) for case in broken.values())
+    footers_alone, cache = MetadataCache(), MetadataCache()
+    for path in paths:
+        parquet_bloom.open(path, cache=footers_alone).close()
     for _, key in malformed.needles():
         where = f"key = {key}"
-        with monkeypatch.context() as alone:
-            alone.setattr(planned_files, "evaluate_together", lambda *_: {})
-            expected = parquet_bloom.prune(case.path, where, cache=None).files
-        for cached in (None, footer_alone, cache, cache):
-            assert parquet_bloom.prune(case.path, where, cache=cached).files == expected
+        expected = [file for path in paths for file in parquet_bloom.prune(path, where, cache=None).files]
+        for cached in (None, footers_alone, cache, cache):
+            assert list(parquet_bloom.prune(paths, where, cache=cached).files) == expected
 
 
 @pytest.mark.parametrize("name", NAMES)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
@@ -18,7 +17,6 @@ from support.servers.counted import CountedFileSystem
 from support.writers import peers, surgery
 
 import parquet_bloom
-from parquet_bloom.file import probe_file as probe_module
 from parquet_bloom.file.probe_file import probe, probe_hashes
 from parquet_bloom.hashing import coerce as coerce_module
 
@@ -29,7 +27,7 @@ SYSTEMS = ["local", "immutable", "subtree", "fsspec memory", "fsspec counted"]
 
 @st.composite
 def bitsets(draw: st.DrawFn) -> bytes:
-    """A bitset of 1 to 600 blocks, perhaps with a few bytes too many, from empty to full."""
+    """A bitset of 1 to 600 blocks (up to 128 are read whole), perhaps with a few bytes too many, from empty to full."""
     num_bytes = 32 * draw(st.sampled_from([1, 2, 3, 7, 64, 127, 128, 129, 200, 600])) + draw(st.sampled_from([0, 0, 5]))
     rng = np.random.default_rng(draw(st.integers(0, 2**32)))
     kind = draw(st.sampled_from(["empty", "one bit", "sparse", "half", "dense", "full"]))
@@ -66,19 +64,11 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     files=st.lists(st.tuples(st.lists(bitsets(), min_size=1, max_size=5), st.booleans()), min_size=1, max_size=3),
     hashes=st.lists(st.integers(0, 2**64 - 1), min_size=1, max_size=70),
     system=st.sampled_from(SYSTEMS),
-    whole_bytes=st.sampled_from([0, 0, 4096]),
-    batch_bytes=st.sampled_from([1, 3_000, 1 << 26]),
-    first_piece=st.sampled_from([1, 64, 4096]),
 )
-def test_every_answer_is_the_whole_filters(
-    folder, files, hashes, system, whole_bytes, batch_bytes, first_piece
-) -> None:
+def test_every_answer_is_the_whole_filters(folder, files, hashes, system) -> None:
     keys = np.array(hashes, np.uint64)
     every = [bitset for stored, _ in files for bitset in stored]
-    with pytest.MonkeyPatch.context() as patch, ExitStack() as stack:
-        patch.setattr(probe_module, "WHOLE_BYTES", whole_bytes)
-        patch.setattr(probe_module, "BATCH_BYTES", batch_bytes)
-        patch.setattr(probe_module, "_FIRST_PIECE", first_piece)
+    with ExitStack() as stack:
         chunks = []
         for number, (stored, lengths) in enumerate(files):
             path = surgery.with_bitsets(folder / f"{number}.parquet", stored, lengths=lengths)
@@ -98,19 +88,11 @@ def test_every_answer_is_the_whole_filters(
             assert answers == [complete.check_hash(key) for key in hashes]
 
 
-@pytest.fixture(scope="module", params=[0, 4096])
-def threshold(request: pytest.FixtureRequest) -> Iterator[int]:
-    """Size up to which bitsets are read whole; the files below have no larger ones."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(probe_module, "WHOLE_BYTES", request.param)
-        yield request.param
-
-
 @pytest.mark.parametrize("system", SYSTEMS)
 @pytest.mark.parametrize(
     "name", [pytest.param(name, marks=pytest.mark.spark if "spark" in name else ()) for name in peers.NAMES]
 )
-def test_filters_of_every_writer(name, system, threshold, peer_file) -> None:
+def test_filters_of_every_writer(name, system, peer_file) -> None:
     """Values that are there, and the other row groups' values: what the filter says of each, and no other answer."""
     written = peer_file(name)
     certain = 0

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable, Iterator
+from copy import deepcopy
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -93,23 +94,30 @@ class Patient:
 
 @dataclass(frozen=True)
 class Field:
-    """A field: which structure it is in, its number, and the ways in which it can be wrong."""
+    """A field: which structure it is in, its number, and what it is where the good file has none."""
 
     area: str
-    name: str
     number: int
-    find: Callable[[Patient], Struct]
-    kind: str
     default: tuple[str, Any] | None = None
 
+    def find(self, patient: Patient) -> Struct:
+        """Return the structure, with the field."""
+        struct = AREAS[self.area][0](patient)
+        if self.number not in struct:
+            assert self.default is not None
+            struct.set(self.number, *deepcopy(self.default))  # some ways change it in place
+        return struct
+
     def ways(self, patient: Patient) -> dict[str, Way]:
-        table = {"text": ways.TEXT, "list": ways.SEQUENCE, "struct": ways.STRUCTURE, "flag": ways.FLAG}
-        results = dict(table.get(self.kind, ways.INTEGER))
-        if self.kind in ("offset", "length"):
-            start = self.find(patient).get(self.number - 1, (I64, 0))[1] if self.kind == "length" else 0
+        """Return the ways in which the field can be wrong."""
+        struct, place = self.find(patient), (self.area, self.number)
+        table = {BINARY: ways.TEXT, LIST: ways.SEQUENCE, STRUCT: ways.STRUCTURE, BOOL: ways.FLAG}
+        results = dict(table.get(struct[self.number][0], ways.INTEGER))
+        if place in OFFSETS | LENGTHS:
+            start = struct.get(self.number - 1, (I64, 0))[1] if place in LENGTHS else 0
             for name, location in patient.field_paths.items():
-                if self.kind == "offset" or location > start:
-                    results[f"to-{name}"] = _to(location - start + (self.kind == "length"))
+                if place in OFFSETS or location > start:
+                    results[f"to-{name}"] = _to(location - start + (place in LENGTHS))
         return results
 
 
@@ -120,148 +128,49 @@ def _to(number: int) -> Way:
     return change
 
 
-def _fields(area: str, find: Callable[[Patient], Struct], *rows: tuple[Any, ...]) -> list[Field]:
-    return [Field(area, name, number, find, kind, *rest) for number, name, kind, *rest in rows]
-
-
-_NO_ENCRYPTION = Struct({1: (STRUCT, Struct())})
+_LOGICAL_TYPE = Struct({10: (STRUCT, Struct({1: ("i8", 64), 2: (BOOL, True)}))})
 _PAIRS = Many(STRUCT, [Struct({1: (BINARY, b"k"), 2: (BINARY, b"v")})])
+_LOW, _HIGH = ((sign * 2**62).to_bytes(8, "little", signed=True) for sign in (-1, 1))
+_NO_MEMBER = STRUCT, Struct({1: (STRUCT, Struct())})
 
-FIELDS: list[Field] = [
-    *_fields(
-        "file",
-        lambda p: p.footer,
-        (1, "version", "number"),
-        (2, "schema", "list"),
-        (3, "num_rows", "number"),
-        (4, "row_groups", "list"),
-        (5, "key_value_metadata", "list"),
-        (6, "created_by", "text"),
-        (7, "column_orders", "list"),
-        (8, "encryption_algorithm", "struct", (STRUCT, _NO_ENCRYPTION)),
-        (9, "footer_signing_key_metadata", "text", (BINARY, b"key")),
-    ),
-    *_fields(
-        "schema root",
-        lambda p: p.footer.value(2, [0]),
-        (3, "repetition_type", "number", (I32, 0)),
-        (4, "name", "text"),
-        (5, "num_children", "number"),
-    ),
-    *_fields(
-        "schema leaf",
+# {structure: where it is, and the fields that the good file has not, by number}
+AREAS: dict[str, tuple[Callable[[Patient], Struct], dict[int, tuple[str, Any]]]] = {
+    "file": (lambda p: p.footer, {8: _NO_MEMBER, 9: (BINARY, b"key")}),
+    "schema root": (lambda p: p.footer.value(2, [0]), {3: (I32, 0)}),
+    "schema leaf": (
         lambda p: p.footer.value(2, [1]),
-        (1, "type", "number"),
-        (2, "type_length", "number", (I32, 8)),
-        (3, "repetition_type", "number"),
-        (4, "name", "text"),
-        (5, "num_children", "number", (I32, 0)),
-        (6, "converted_type", "number", (I32, 10)),
-        (7, "scale", "number", (I32, 0)),
-        (8, "precision", "number", (I32, 0)),
-        (9, "field_id", "number", (I32, 1)),
-        (10, "logicalType", "struct", (STRUCT, Struct({10: (STRUCT, Struct({1: ("i8", 64), 2: (BOOL, True)}))}))),
+        {2: (I32, 8), 5: (I32, 0), 6: (I32, 10), 7: (I32, 0), 8: (I32, 0), 9: (I32, 1), 10: (STRUCT, _LOGICAL_TYPE)},
     ),
-    *_fields("key-value pair", lambda p: p.footer.value(5, [0]), (1, "key", "text"), (2, "value", "text")),
-    *_fields("column order", lambda p: p.footer.value(7, [0]), (1, "TYPE_ORDER", "struct")),
-    *_fields(
-        "row group",
-        lambda p: p.footer.value(4, [BROKEN]),
-        (1, "columns", "list"),
-        (2, "total_byte_size", "number"),
-        (3, "num_rows", "number"),
-        (4, "sorting_columns", "list"),
-        (5, "file_offset", "offset"),
-        (6, "total_compressed_size", "number"),
-        (7, "ordinal", "number", (I16, BROKEN)),
-    ),
-    *_fields(
-        "sorting column",
-        lambda p: p.footer.value(4, [BROKEN], 4, [0]),
-        (1, "column_idx", "number"),
-        (2, "descending", "flag"),
-    ),
-    *_fields(
-        "column chunk",
-        lambda p: p.chunk,
-        (1, "file_path", "text", (BINARY, b"elsewhere.parquet")),
-        (2, "file_offset", "offset"),
-        (3, "meta_data", "struct"),
-        (4, "offset_index_offset", "offset"),
-        (5, "offset_index_length", "length"),
-        (6, "column_index_offset", "offset"),
-        (7, "column_index_length", "length"),
-        (8, "crypto_metadata", "struct", (STRUCT, Struct({1: (STRUCT, Struct())}))),
-        (9, "encrypted_column_metadata", "text", (BINARY, b"sealed")),
-    ),
-    *_fields(
-        "column metadata",
-        lambda p: p.metadata,
-        (1, "type", "number"),
-        (2, "encodings", "list"),
-        (3, "path_in_schema", "list"),
-        (4, "codec", "number"),
-        (5, "num_values", "number"),
-        (6, "total_uncompressed_size", "number"),
-        (7, "total_compressed_size", "number"),
-        (8, "key_value_metadata", "list", (LIST, _PAIRS)),
-        (9, "data_page_offset", "offset"),
-        (10, "index_page_offset", "offset", (I64, 100)),
-        (11, "dictionary_page_offset", "offset"),
-        (12, "statistics", "struct"),
-        (13, "encoding_stats", "list"),
-        (14, "bloom_filter_offset", "offset"),
-        (15, "bloom_filter_length", "length"),
-        (16, "size_statistics", "struct"),
-    ),
-    *_fields(
-        "statistics",
+    "key-value pair": (lambda p: p.footer.value(5, [0]), {}),
+    "column order": (lambda p: p.footer.value(7, [0]), {}),
+    "row group": (lambda p: p.footer.value(4, [BROKEN]), {7: (I16, BROKEN)}),
+    "sorting column": (lambda p: p.footer.value(4, [BROKEN], 4, [0]), {}),
+    "column chunk": (lambda p: p.chunk, {1: (BINARY, b"elsewhere.parquet"), 8: _NO_MEMBER, 9: (BINARY, b"sealed")}),
+    "column metadata": (lambda p: p.metadata, {8: (LIST, _PAIRS), 10: (I64, 100)}),
+    "statistics": (
         lambda p: p.metadata.value(12),
-        (1, "max", "text", (BINARY, (2**62).to_bytes(8, "little", signed=True))),
-        (2, "min", "text", (BINARY, (-(2**62)).to_bytes(8, "little", signed=True))),
-        (3, "null_count", "number"),
-        (4, "distinct_count", "number", (I64, 60)),
-        (5, "max_value", "text"),
-        (6, "min_value", "text"),
-        (7, "is_max_value_exact", "flag", (BOOL, True)),
-        (8, "is_min_value_exact", "flag", (BOOL, True)),
+        {1: (BINARY, _HIGH), 2: (BINARY, _LOW), 4: (I64, 60), 7: (BOOL, True), 8: (BOOL, True)},
     ),
-    *_fields(
-        "page encoding stats",
-        lambda p: p.metadata.value(13, [0]),
-        (1, "page_type", "number"),
-        (2, "encoding", "number"),
-        (3, "count", "number"),
-    ),
-    *_fields("filter header", lambda p: p.header, (1, "numBytes", "number"), (2, "algorithm", "struct")),
-    *_fields("filter header", lambda p: p.header, (3, "hash", "struct"), (4, "compression", "struct")),
-    *_fields("filter algorithm", lambda p: p.header.value(2), (1, "BLOCK", "struct")),
-    *_fields("filter hash", lambda p: p.header.value(3), (1, "XXHASH", "struct")),
-    *_fields("filter compression", lambda p: p.header.value(4), (1, "UNCOMPRESSED", "struct")),
-    *_fields(
-        "offset index",
-        lambda p: p.offset_index,
-        (1, "page_locations", "list"),
-        (2, "unencoded_byte_array_data_bytes", "list", (LIST, Many(I64, [1, 2, 3]))),
-    ),
-    *_fields(
-        "page location",
-        lambda p: p.offset_index.value(1, [1]),
-        (1, "offset", "offset"),
-        (2, "compressed_page_size", "number"),
-        (3, "first_row_index", "number"),
-    ),
-    *_fields(
-        "column index",
-        lambda p: p.column_index,
-        (1, "null_pages", "list"),
-        (2, "min_values", "list"),
-        (3, "max_values", "list"),
-        (4, "boundary_order", "number"),
-        (5, "null_counts", "list"),
-        (6, "repetition_level_histograms", "list", (LIST, Many(I64, [1, 2, 3]))),
-    ),
-]
+    "page encoding stats": (lambda p: p.metadata.value(13, [0]), {}),
+    "filter header": (lambda p: p.header, {}),
+    "filter algorithm": (lambda p: p.header.value(2), {}),
+    "filter hash": (lambda p: p.header.value(3), {}),
+    "filter compression": (lambda p: p.header.value(4), {}),
+    "offset index": (lambda p: p.offset_index, {2: (LIST, Many(I64, [1, 2, 3]))}),
+    "page location": (lambda p: p.offset_index.value(1, [1]), {}),
+    "column index": (lambda p: p.column_index, {6: (LIST, Many(I64, [1, 2, 3]))}),
+}
+OFFSETS = {("row group", 5), ("page location", 1), *(("column chunk", number) for number in (2, 4, 6))}
+OFFSETS |= {("column metadata", number) for number in (9, 10, 11, 14)}
+LENGTHS = {("column chunk", 5), ("column chunk", 7), ("column metadata", 15)}
+
+
+def list_fields(patient: Patient) -> list[Field]:
+    return [
+        Field(area, number, defaults.get(number))
+        for area, (find, defaults) in AREAS.items()
+        for number in sorted({*find(patient), *defaults})
+    ]
 
 
 def _bitset(change: Callable[[bytes], bytes], announced: int | None = None) -> Callable[[Patient], None]:
@@ -294,7 +203,7 @@ class Case:
     """One field wrong in one way."""
 
     area: str
-    field: str
+    field: str | int
     way: str
 
     def __str__(self) -> str:
@@ -304,11 +213,9 @@ class Case:
 def cases(good: Path) -> list[Case]:
     """All of the matrix, in an order that does not change."""
     patient = Patient(good)
-    results = []
-    for field in FIELDS:
-        if field.default is not None:
-            field.find(patient).set(field.number, *field.default)
-        results += [Case(field.area, field.name, way) for way in field.ways(patient)]
+    results = [
+        Case(field.area, field.number, way) for field in list_fields(patient) for way in field.ways(Patient(good))
+    ]
     return results + [Case("bitset", "bitset", way) for way in BITSETS]
 
 
@@ -318,11 +225,9 @@ def write(case: Case, good: Path, path: Path) -> Path:
     if case.area == "bitset":
         BITSETS[case.way](patient)
         return patient.save(path)
-    (field,) = [field for field in FIELDS if (field.area, field.name) == (case.area, case.field)]
-    struct = field.find(patient)
-    if field.default is not None and field.number not in struct:
-        struct.set(field.number, *field.default)
-    field.ways(patient)[case.way](struct, field.number)
+    assert isinstance(case.field, int)
+    field = Field(case.area, case.field, AREAS[case.area][1].get(case.field))
+    field.ways(patient)[case.way](field.find(patient), case.field)
     if case.area.startswith("filter"):
         bitset = patient.filters[BROKEN, COLUMN].bitset
         patient.put(oracle.write_struct(patient.header) + bitset, "filter")

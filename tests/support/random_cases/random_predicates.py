@@ -1,20 +1,21 @@
-"""Random predicates over ranked columns: as a tree, as the rows that they select, and as SQL for DuckDB."""
+"""Random predicates over ranked columns: as a tree, the rows that they select, DuckDB's SQL and Arrow's expression."""
 
 from __future__ import annotations
 
 import datetime
 import decimal
 import math
+import operator
 import random
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import reduce
-from operator import and_, or_
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from parquet_bloom.predicate import And, Node, Or, parse, tree
 from support.oracle.ranked import Answer, Ranked, key, scaled
@@ -32,25 +33,58 @@ class Drawn:
     answer : its rows.
     sql : the same for DuckDB; None where a literal is of another type than its column, for which DuckDB has rules of
         its own.
+    arrow : the same as pyarrow's expression; None where a literal is not a scalar of the column's type.
     point : whether it is one `=`, `IN` or `<=>` with values to look for.
+    has_isin : whether `arrow` is false for nulls, where SQL's IN is null: its opposite would be another one.
     """
 
     node: Node
     answer: Answer
     sql: str | None
+    arrow: pc.Expression | None = None
     point: bool = False
+    has_isin: bool = False
+
+    def __invert__(self) -> Drawn:
+        arrow = None if self.arrow is None or self.has_isin else ~self.arrow
+        return Drawn(tree.negation(self.node), ~self.answer, self.sql and f"NOT ({self.sql})", arrow)
+
+    def spell(self, rng: random.Random) -> Any:
+        """Return the predicate in one of the forms that callers write: a tree, SQL, tuples or an expression."""
+        forms: list[Any] = [self.node, self.node, tree.to_text(self.node)]
+        if self.arrow is not None:
+            forms.append(self.arrow)
+        if isinstance(self.node, tree.Equal):
+            forms.append([(self.node.column, "=", self.node.value)])
+        return rng.choice(forms)
+
+
+def joined(parts: Sequence[Drawn], word: str) -> Drawn:
+    """Combine predicates by AND or OR."""
+    connective, join = (And, operator.and_) if word == "AND" else (Or, operator.or_)
+    texts, arrows = [part.sql for part in parts], [part.arrow for part in parts]
+    return Drawn(
+        connective(tuple(part.node for part in parts)),
+        reduce(join, (part.answer for part in parts)),
+        None if None in texts else f" {word} ".join(f"({text})" for text in texts),
+        None if any(arrow is None for arrow in arrows) else reduce(join, arrows),
+        has_isin=any(part.has_isin for part in parts),
+    )
 
 
 @dataclass(frozen=True)
 class Literal:
-    """A literal as callers write it, what it is ordered by, and how DuckDB writes it."""
+    """A literal as callers write it, what it is ordered by, how DuckDB writes it, and as a scalar."""
 
     form: Any
     key: Any
     sql: str | None
+    scalar: pa.Scalar | None = None
 
 
 NULL = Literal(None, None, "NULL")
+_ORDERS = operator.lt, operator.le, operator.gt, operator.ge
+_COMPARE = dict(zip(("=", "<>", "<", "<=", ">", ">="), (operator.eq, operator.ne, *_ORDERS), strict=True))
 OPERATORS = {"=": "=", "==": "=", "!=": "<>", "<>": "<>", "<": "<", "<=": "<=", ">": ">", ">=": ">="}
 
 
@@ -64,16 +98,25 @@ def draw_literal(rng: random.Random, column: Ranked) -> Literal:
         other = other_type(rng, column, value)
         if other is not None:
             return Literal(other, key(other_key(column, other), column.arrow), None)
-    sql = None if isinstance(value, str) and "\0" in value else peers.literal("duckdb", value, sql_type(column.arrow))
-    return Literal(literal_form(rng, column.arrow, value), key(value, column.arrow), sql)
+    arrow = sql_type(column.arrow)
+    sql = None if isinstance(value, str) and "\0" in value else peers.literal("duckdb", value, arrow)
+    return Literal(literal_form(rng, column.arrow, value), key(value, column.arrow), sql, _make_scalar(value, arrow))
+
+
+def _make_scalar(value: Any, arrow: pa.DataType) -> pa.Scalar | None:
+    if isinstance(arrow, pa.BaseExtensionType) or arrow == pa.float16():
+        return None
+    return peers.arrow_array([value], arrow)[0]
 
 
 def draw_value(rng: random.Random, column: Ranked) -> Any:
     """A value that the column has, an extreme, one beside either, or any."""
-    values = VALUES[column.kind]
+    values = VALUES.get(column.kind)
     choice = rng.random()
-    if column.values and choice < 0.4:
+    if column.values and (choice < 0.4 or (values is None and choice < 0.8)):
         return rng.choice(column.values)
+    if values is None:
+        return beside(rng, rng.choice(column.values), column.arrow) if column.values else None
     if choice < 0.5:
         return rng.choice(values.always)
     if choice < 0.6:
@@ -195,79 +238,102 @@ def sql_type(arrow: pa.DataType) -> pa.DataType:
     return arrow.value_type if pa.types.is_dictionary(arrow) else arrow
 
 
+def _name(column: Ranked) -> str:
+    return ".".join('"' + part.replace('"', '""') + '"' for part in column.name.split("."))
+
+
+def _field(column: Ranked) -> pc.Expression:
+    return pc.field(*column.name.split("."))
+
+
 def draw_leaf(rng: random.Random, columns: list[Ranked]) -> Drawn:
     column = rng.choice(columns)
-    name = '"' + column.name.replace(".", '"."') + '"'
     choice = rng.random()
-    if choice < 0.06:
-        return Drawn(tree.IsNull(column.name), column.is_null(), f"{name} IS NULL")
     if choice < 0.12:
-        return Drawn(tree.IsNotNull(column.name), ~column.is_null(), f"{name} IS NOT NULL")
-    ordered = column.kind != "bool"  # TRUE and FALSE have no order
-    if choice < 0.32 and ordered:
-        if rng.random() < 0.3:
-            return between(rng, column, name)
-        return comparison(rng, column, name, rng.choice(["<", "<=", ">", ">="]))
+        is_null = Drawn(
+            tree.IsNull(column.name), column.is_null(), f"{_name(column)} IS NULL", _field(column).is_null()
+        )
+        return is_null if choice < 0.06 else ~is_null
+    if choice < 0.32 and not pa.types.is_boolean(column.arrow):  # TRUE and FALSE have no order
+        if rng.random() < 0.3:  # BETWEEN
+            return joined([comparison(rng, column, one) for one in (">=", "<=")], "AND")
+        return comparison(rng, column, rng.choice(["<", "<=", ">", ">="]))
     if choice < 0.4:
-        return comparison(rng, column, name, rng.choice(["!=", "<>"]))
+        return comparison(rng, column, rng.choice(["!=", "<>"]))
     if choice < 0.65:
-        return comparison(rng, column, name, rng.choice(["=", "=="]))
+        return comparison(rng, column, rng.choice(["=", "=="]))
     if choice < 0.72:
-        return null_safe(rng, column, name)
-    result = among(rng, column, name)
-    if choice < 0.93:
-        return result
-    return Drawn(tree.negation(result.node), ~result.answer, result.sql and f"NOT ({result.sql})")
+        return null_safe(rng, column)
+    return among(rng, column) if choice < 0.93 else ~among(rng, column)
 
 
-def comparison(rng: random.Random, column: Ranked, name: str, operator: str) -> Drawn:
+def draw_point(rng: random.Random, columns: list[Ranked]) -> Drawn:
+    """Draw what few rows meet: `=` or IN, and perhaps something else."""
+    column = rng.choice(columns)
+    for _ in range(4):
+        drawn = comparison(rng, column, "=") if rng.random() < 0.6 else among(rng, column)
+        if drawn.answer.true.any():  # most of those that are drawn first meet none
+            break
+    return joined([drawn, draw_predicate(rng, columns, 2)], "AND") if rng.random() < 0.35 else drawn
+
+
+def comparison(rng: random.Random, column: Ranked, sign: str) -> Drawn:
+    value, plain = draw_literal(rng, column), OPERATORS[sign]
+    node, sql = parse([(column.name, sign, value.form)]), value.sql and f"{_name(column)} {plain} {value.sql}"
+    arrow = None if value.scalar is None else _COMPARE[plain](_field(column), pc.scalar(value.scalar))
+    return Drawn(node, column.compare(plain, value.key), sql, arrow, plain == "=" and value.key is not None)
+
+
+def null_safe(rng: random.Random, column: Ranked) -> Drawn:
     value = draw_literal(rng, column)
-    node = parse([(column.name, operator, value.form)])
-    sql = value.sql and f"{name} {OPERATORS[operator]} {value.sql}"
-    plain = OPERATORS[operator]
-    return Drawn(node, column.compare(plain, value.key), sql, point=plain == "=" and value.key is not None)
-
-
-def between(rng: random.Random, column: Ranked, name: str) -> Drawn:
-    both = [comparison(rng, column, name, operator) for operator in (">=", "<=")]
-    return joined(both, And, and_)
-
-
-def null_safe(rng: random.Random, column: Ranked, name: str) -> Drawn:
-    value = draw_literal(rng, column)
-    sql = value.sql and f"{name} IS NOT DISTINCT FROM {value.sql}"
+    sql = value.sql and f"{_name(column)} IS NOT DISTINCT FROM {value.sql}"
     if value.key is None:
         return Drawn(tree.null_safe_equal(column.name, None), column.is_null(), sql)
     equal = parse([(column.name, "=", value.form)])
     assert isinstance(equal, tree.Equal)
-    is_valid = ~column.is_null()
-    return Drawn(
-        tree.null_safe_equal(column.name, equal.value), is_valid & column.compare("=", value.key), sql, point=True
-    )
+    answer = ~column.is_null() & column.compare("=", value.key)
+    return Drawn(tree.null_safe_equal(column.name, equal.value), answer, sql, point=True)
 
 
-def among(rng: random.Random, column: Ranked, name: str) -> Drawn:
+def among(rng: random.Random, column: Ranked) -> Drawn:
     values = [draw_literal(rng, column) for _ in range(rng.choice([0, 1, 2, 2, 5, 5, 30, 150]))]
     node = parse([(column.name, "in", [value.form for value in values])])
-    texts = [value.sql for value in values]
-    sql = None if None in texts else f"{name} IN ({', '.join(map(str, texts))})" if texts else "FALSE"
+    texts, scalars = [value.sql for value in values], [value.scalar for value in values]
+    sql = None if None in texts else f"{_name(column)} IN ({', '.join(map(str, texts))})" if texts else "FALSE"
+    has_isin = bool(values) and all(scalar is not None for scalar in scalars)
+    arrow = pc.is_in(_field(column), pa.array(scalars), skip_nulls=True) if has_isin else None
     keys = [value.key for value in values]
-    return Drawn(node, column.among(keys), sql, point=any(item is not None for item in keys))
+    return Drawn(node, column.among(keys), sql, arrow, any(one is not None for one in keys), has_isin)
 
 
 def draw_predicate(rng: random.Random, columns: list[Ranked], depth: int = 0) -> Drawn:
     """A predicate of any shape, every other one a single comparison."""
     if rng.random() < 0.1:
-        inner = draw_predicate(rng, columns, depth)
-        return Drawn(tree.negation(inner.node), ~inner.answer, inner.sql and f"NOT ({inner.sql})")
+        return ~draw_predicate(rng, columns, depth)
     if depth == 3 or rng.random() < 0.5:
         return draw_leaf(rng, columns)
-    parts = [draw_predicate(rng, columns, depth + 1) for _ in range(rng.randint(2, 3))]
-    return joined(parts, And, and_) if rng.random() < 0.5 else joined(parts, Or, or_)
+    return joined(
+        [draw_predicate(rng, columns, depth + 1) for _ in range(rng.randint(2, 3))], rng.choice(["AND", "OR"])
+    )
 
 
-def joined(parts: list[Drawn], connective: Any, operator: Callable[[Answer, Answer], Answer]) -> Drawn:
-    texts = [part.sql for part in parts]
-    sql = None if None in texts else f" {connective.__name__} ".join(f"({text})" for text in texts)
-    node = connective(tuple(part.node for part in parts))
-    return Drawn(node, reduce(operator, (part.answer for part in parts)), sql)
+def rank_table(rows: pa.Table) -> list[Ranked]:
+    """Return the columns of a table that predicates can compare, and the fields of its structs."""
+    kinds = {str(kind.arrow): name for name, kind in VALUES.items() if name not in ("nothing", "json")}
+    ranked = []
+
+    def find(name: str, column: pa.ChunkedArray) -> None:
+        if pa.types.is_struct(column.type):
+            for field in column.type:
+                find(f"{name}.{field.name}", pc.struct_field(column, field.name))
+        elif not pa.types.is_nested(column.type) and not pa.types.is_null(column.type):
+            if pa.types.is_dictionary(column.type):
+                column = column.cast(column.type.value_type)
+            arrow, values = column.type, column
+            if pa.types.is_temporal(arrow) and str(arrow).endswith(("[ns]", "[ns, tz=UTC]")):
+                values = column.cast(pa.int64())  # Python's own types have no nanoseconds
+            ranked.append(Ranked(name, kinds.get(str(arrow), ""), arrow, values.to_pylist(), np.arange(len(column))))
+
+    for field, column in zip(rows.schema, rows.columns, strict=True):
+        find(field.name, column)
+    return ranked

@@ -10,7 +10,7 @@ import sys
 
 import pyarrow as pa
 import pytest
-from support.random_cases.table_predicates import draw_node, find_columns
+from support.random_cases.random_predicates import draw_predicate, rank_table
 from support.scale import scaled
 
 from parquet_bloom.errors import PredicateError
@@ -212,7 +212,7 @@ def test_texts_of_random_trees_are_read_alike():
     rows = pa.table({"a": [1, None], "b.c": [1.5, 2.0], "d e": ["x", "it's"], "f": [dt.date(2020, 1, 1), None]})
     rng = random.Random(0)
     for _ in range(scaled(200)):
-        assert is_same(to_text(draw_node(rng, find_columns(rows), depth=rng.randrange(4))), None)
+        assert is_same(to_text(draw_predicate(rng, rank_table(rows)).node), None)
 
 
 def test_names_that_are_words_of_sql():

@@ -21,7 +21,7 @@ import pyarrow.orc as orc
 import pyarrow.parquet as pq
 import pytest
 from pyarrow import acero
-from support.random_cases.dataset_engines import recording
+from support.random_cases.engine_queries import recording
 
 import parquet_bloom
 from parquet_bloom import zones

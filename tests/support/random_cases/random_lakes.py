@@ -1,4 +1,4 @@
-"""Random lakes for scans: files of several writers with every type, codec, encoding and size of page, some damaged.
+"""Random lakes: files of several writers with every type, codec, encoding and size of page, in folders, some damaged.
 
 A seed decides everything. Every file has the column `row`, whose values no other row has, and whose pages are whole.
 """
@@ -10,26 +10,35 @@ import datetime as dt
 import decimal
 import random
 import shutil
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+import pyarrow.orc as po
 import pyarrow.parquet as pq
 
 import parquet_bloom
 from parquet_bloom.errors import ParquetBloomError
+from support.oracle import oracle
 from support.oracle.ranked import NANOS, NANOS_PER_DAY, Ranked, key
 from support.random_cases.scan_damage import damage
-from support.writers import random_files
-from support.writers.peers import VALUES, arrow_array
+from support.writers import orc_tables, random_files, surgery
+from support.writers.peers import SPARK_COLUMNS, VALUES, Kind, arrow_array
 
-ROW = "row"
-FLAT = [name for name in VALUES if name not in random_files.NESTED]
-NARROWER = {"i64": (pa.int32(), pa.int16()), "i32": (pa.int16(), pa.int8()), "u64": (pa.uint32(),)}
+ROW, FOLDER = "row", "p"
+WRITERS = ("pyarrow", "pyarrow", "pyarrow", "duckdb", "polars", "datafusion")
+NULL_FOLDER = "__HIVE_DEFAULT_PARTITION__"
+_NARROWER = {"i64": (pa.int32(), pa.int16()), "i32": (pa.int16(), pa.int8()), "u64": (pa.uint32(),)}
+_TAKES = {
+    **random_files.KINDS,
+    "spark": [name for name in SPARK_COLUMNS if name not in random_files.NESTED] + ["st"],
+    "orc": [*orc_tables.KINDS, "nothing", "st"],
+}
 
 
 def _some(draw: Callable[[random.Random], Any], most: int = 3) -> Callable[[random.Random], list[Any]]:
@@ -52,7 +61,7 @@ LISTS: dict[str, tuple[pa.DataType, Callable[[random.Random], Any]]] = {
     "li_bool": (pa.bool_(), lambda rng: rng.random() < 0.5),
 }
 # What is in results alone.
-CARRIED: dict[str, tuple[pa.DataType, Callable[[random.Random], Any]]] = {
+_CARRIED: dict[str, tuple[pa.DataType, Callable[[random.Random], Any]]] = {
     "large_list": (pa.large_list(pa.int32()), _some(lambda rng: rng.randint(0, 99))),
     "fixed_list": (pa.list_(pa.int16(), 2), lambda rng: [rng.randint(0, 99), None if rng.random() < 0.2 else 1]),
     "lists": (pa.list_(pa.list_(pa.string())), _some(_some(_text, 2))),
@@ -63,10 +72,8 @@ CARRIED: dict[str, tuple[pa.DataType, Callable[[random.Random], Any]]] = {
     "deep": (
         pa.struct([("x", pa.list_(pa.int64())), ("y", pa.struct([("z", pa.timestamp("us"))]))]),
         lambda rng: {
-            "x": None if rng.random() < 0.1 else _some(lambda r: r.randint(0, 9))(rng),
-            "y": None
-            if rng.random() < 0.1
-            else {"z": dt.datetime(2020, 1, 1) + dt.timedelta(seconds=rng.randrange(99))},
+            "x": rng.choice([None, _some(lambda r: r.randint(0, 9))(rng)]),
+            "y": rng.choice([None, {"z": dt.datetime(2020, 1, 1) + dt.timedelta(seconds=rng.randrange(99))}]),
         },
     ),
     "d76": (pa.decimal256(50, 5), lambda rng: decimal.Decimal(rng.randint(-(10**18), 10**18)) / 10**5),
@@ -77,11 +84,13 @@ CARRIED: dict[str, tuple[pa.DataType, Callable[[random.Random], Any]]] = {
     "large_bin": (pa.large_binary(), lambda rng: rng.randbytes(rng.randint(0, 30))),
     "halves": (pa.list_(pa.float16()), _some(lambda rng: float(rng.randint(-9, 9)))),
     "pad": (pa.binary(), lambda rng: rng.randbytes(120)),
+    **{name: (VALUES[name].arrow, VALUES[name].draw) for name in ("li", "ma", "ls")},
 }
-_INTEGERS = ("i8", "i16", "i32", "i64", "u8", "u16", "u32", "u64")
-_DELTA = {*_INTEGERS, "date", "time_ms", "time_us", "time_ns", *(name for name in VALUES if name[:3] in ("ts_", "tz_"))}
-_TEXTS = {"str", "large_str", "view_str", "bin", "json"}
-_SPLIT = {"i32", "i64", "u32", "u64", "f16", "f32", "f64", "flba", "uuid", "d38", "date"}
+_FOLDERS: list[tuple[str, pa.DataType, list[Any]]] = [
+    ("i64", pa.int64(), [1, 2, -7]),
+    ("str", pa.string(), ["a", "ä", "07", "x y"]),
+    ("date", pa.date32(), [dt.date(2020, 1, 1), dt.date(2020, 1, 2)]),
+]
 
 
 @dataclass
@@ -102,6 +111,18 @@ class LakeFile:
     story: str
     damage: str = ""
     start: int = 0
+
+    @cached_property
+    def filtered(self) -> dict[str, np.ndarray]:
+        """For each leaf of a Parquet file, which row groups have a filter of it."""
+        groups = oracle.read_footer(self.path).value(oracle.ROW_GROUPS).items
+        found: dict[str, np.ndarray] = {}
+        for number, group in enumerate(groups):
+            for chunk in group.value(oracle.COLUMNS).items:
+                metadata = chunk.value(oracle.META_DATA)
+                flags = found.setdefault(oracle.dotted(metadata), np.zeros(len(groups), np.bool_))
+                flags[number] = oracle.OFFSET in metadata
+        return found
 
 
 @dataclass
@@ -132,17 +153,58 @@ class Lake:
         return next((file for file in self.files if file.damage), None)
 
     @property
+    def names(self) -> list[str]:
+        """Of the files, below the folder."""
+        return [str(file.path.relative_to(self.folder)) for file in self.files]
+
+    @property
+    def has_folders(self) -> bool:
+        return FOLDER in self.rows.column_names
+
+    @property
+    def is_alike(self) -> bool:
+        """Whether all files have the same columns of the same types."""
+        return all(file.rows.schema.equals(self.files[0].rows.schema) for file in self.files)
+
+    @property
     def story(self) -> str:
         return "; ".join(
             f"{file.path.name}: {file.story}{file.damage and ' DAMAGED ' + file.damage}" for file in self.files
         )
 
 
-def draw_lake(seed: int, folder: Path) -> Lake:
+@dataclass(frozen=True)
+class Choices:
+    """What a lake is drawn from.
+
+    Attributes
+    ----------
+    writers : of its files.
+    helper : what the writer needs: a session for Spark, a server for ClickHouse.
+    scale : of row groups: "small", "medium", "large" with thousands of rows; None for any.
+    kinds : columns by name.
+    narrower : other types that files may have of a column; values that these do not hold are null there.
+    is_mixed : whether files may differ in columns and types.
+    can_be_damaged : whether a file may be.
+    carries : whether there are columns of types that predicates cannot name.
+    """
+
+    writers: Sequence[str] = WRITERS
+    helper: Any = None
+    scale: str | None = None
+    kinds: Mapping[str, Kind] = field(default_factory=lambda: VALUES)
+    narrower: Mapping[str, Sequence[pa.DataType]] = field(default_factory=lambda: _NARROWER)
+    is_mixed: bool = True
+    can_be_damaged: bool = True
+    carries: bool = True
+
+
+def draw_lake(seed: int, folder: Path, choices: Choices | None = None) -> Lake:
     """Write a lake into a new folder; one whose files have no common schema is drawn anew."""
-    rng = random.Random(f"scans of {seed}")
+    choices = choices or Choices()
+    rng = random.Random(f"lake {seed} {choices.writers}")
     for attempt in range(30):
-        lake = _Drawing(rng, seed, folder / f"{seed}-{attempt}").draw()
+        lake = _Drawing(rng, seed, folder / f"{seed}-{attempt}", choices).draw()
         if lake is not None:
             return lake
         shutil.rmtree(folder / f"{seed}-{attempt}")
@@ -150,26 +212,46 @@ def draw_lake(seed: int, folder: Path) -> Lake:
 
 
 class _Drawing:
-    def __init__(self, rng: random.Random, seed: int, folder: Path):
-        self.rng, self.seed, self.folder = rng, seed, folder
-        folder.mkdir()
-        self.kinds = rng.sample(FLAT, rng.randint(1, 6))
+    def __init__(self, rng: random.Random, seed: int, folder: Path, choices: Choices):
+        self.rng, self.seed, self.folder, self.choices = rng, seed, folder, choices
+        folder.mkdir(parents=True)
+        writers = choices.writers
+        self.writers = writers if rng.random() < 0.4 else [rng.choice(writers)]
+        kinds = [name for name in choices.kinds if name not in random_files.NESTED]
+        if len({*writers}) == 1:
+            kinds = [name for name in kinds if self._takes(writers[0], name)]
+        self.kinds = rng.sample(kinds, rng.randint(1, min(6, len(kinds))))
         if rng.random() < 0.25:
             self.kinds.append("st")
         self.lists = rng.sample(list(LISTS), rng.choice([0, 0, 1, 1, 2]))
-        self.carried = rng.sample([*CARRIED, "li", "ma", "ls"], rng.choice([0, 0, 1, 2]))
-        self.pools: dict[str, list[Any]] = {ROW: [None], **{name: [None] for name in (*self.kinds, *self.lists)}}
+        self.carried = rng.sample([*_CARRIED], rng.choice([0, 0, 1, 2])) if choices.carries else []
+        self.pools: dict[str, list[Any]] = {name: [None] for name in (ROW, *self.kinds, *self.lists)}
         self.picks: dict[str, list[np.ndarray]] = {name: [] for name in self.pools}
-        self.scale = rng.choices(["small", "medium", "large"], [57, 35, 8])[0]
-        self.is_mixed = rng.random() < 0.4  # files have other columns and types
-        self.writer = rng.choice([None, None, "pyarrow", "duckdb", "polars", "datafusion"])
+        self.scale = choices.scale or rng.choices(["small", "medium", "large"], [62, 33, 5])[0]
+        self.is_mixed = choices.is_mixed and rng.random() < 0.4  # files have other columns and types
+        self.folders = rng.choice(_FOLDERS) if rng.random() < 0.2 else None
+
+    def _takes(self, writer: str, name: str) -> bool:
+        return name in _TAKES[writer] or name not in VALUES
+
+    def _kind(self, name: str) -> Kind:
+        return VALUES["st"] if name == "st" else self.choices.kinds[name]
 
     def draw(self) -> Lake | None:
         rng = self.rng
         count = 1 if self.scale == "large" else rng.choice([1, 1, 2, 3, 5, 8])
+        if "spark" in self.writers:
+            count = min(count, 2)  # each takes a job
+        values = []
+        if self.folders:
+            # Folders are read in the order of their names, of text alone if each could be something else.
+            texts = sorted([NULL_FOLDER if one is None else str(one) for one in (None, *self.folders[2])])
+            values = sorted(rng.choices(texts, k=count))
+            if set(values) <= {NULL_FOLDER, "07"}:
+                return None
         files, start = [], 0
         for number in range(count):
-            file = self._write(number, start)
+            file = self._write(number, start, values[number] if values else None)
             if file is None:
                 return None
             files.append(file)
@@ -178,30 +260,37 @@ class _Drawing:
             rows = combine([file.rows for file in files])
         except (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError):
             return None
-        columns, elements = {}, {}
-        damaged = self._damage(files) if rng.random() < 0.2 else None
+        damaged = self._damage(files) if self.choices.can_be_damaged and rng.random() < 0.2 else None
         seen = {} if damaged is None else see_columns(damaged, rows.schema)
+        columns: dict[str, Ranked] = {}
         for name in rows.column_names:
             if name in (*self.kinds, ROW):
                 columns.update(self._rank(name, seen))
-            elif name in self.lists:
-                elements[name] = [item for value in self.pools[name] for item in value or () if item is not None]
+            elif name == FOLDER and self.folders:
+                kind, arrow, pool = self.folders
+                known, more = rows[name].to_pylist(), [] if damaged is None else keys_of(seen[name], [], arrow)
+                places = np.array([[None, *pool].index(value) for value in known], np.int64)
+                columns[name] = Column(name, kind, arrow, [None, *pool], places, more)
+        elements = {
+            name: [item for value in self.pools[name] for item in value or () if item is not None]
+            for name in self.lists
+            if name in rows.column_names
+        }
         lists = {name: self._list_values(name, seen) for name in elements}
         return Lake(self.seed, self.folder, files, columns, lists, elements, rows, seen)
 
     # ------------------------------------------------------------------------------------------------------ one file
 
-    def _write(self, number: int, start: int) -> LakeFile | None:
+    def _write(self, number: int, start: int, folder: str | None) -> LakeFile | None:
         rng = self.rng
-        writer = self.writer or rng.choice(["pyarrow", "pyarrow", "pyarrow", "duckdb", "polars", "datafusion"])
+        writer = rng.choice(self.writers)
         size, count = self._sizes(writer)
         self.pools[ROW] += range(start, start + count)
         self.picks[ROW].append(np.arange(start + 1, start + count + 1))
-        known = random_files.KINDS[writer]
         arrays: dict[str, pa.Array] = {}
         for name in self.kinds:
-            is_here = name in known and not (self.is_mixed and rng.random() < 0.12)
-            picks = self._draw(name, VALUES[name].draw, VALUES[name].always, size, count, is_here)
+            is_here = self._takes(writer, name) and not (self.is_mixed and rng.random() < 0.12)
+            picks = self._draw(name, self._kind(name).draw, self._kind(name).always, size, count, is_here)
             if is_here:
                 arrays[name] = self._array(name, picks)
         for name in self.lists:
@@ -211,44 +300,72 @@ class _Drawing:
             if is_here:
                 arrays[name] = arrow_array(self.pools[name], pa.list_(element)).take(pa.array(picks))
         for name in self.carried if writer == "pyarrow" else ():
-            arrow, draw = CARRIED[name] if name in CARRIED else (VALUES[name].arrow, VALUES[name].draw)
-            rows = [None if rng.random() < 0.1 else draw(rng) for _ in range(count)]
-            arrays[name] = arrow_array(rows, arrow)
+            arrow, draw = _CARRIED[name]
+            arrays[name] = arrow_array([None if rng.random() < 0.1 else draw(rng) for _ in range(count)], arrow)
         names = list(arrays)
         if self.is_mixed and rng.random() < 0.3:
             rng.shuffle(names)
-        position = rng.choice([0, len(names)])
-        names.insert(position, ROW)
+        names.insert(rng.choice([0, len(names)]), ROW)
         arrays[ROW] = pa.array(np.arange(start, start + count), pa.int64())
         table = pa.table({name: arrays[name] for name in names})
-        path = self.folder / f"{number:02}.parquet"
-        if writer == "pyarrow":
-            story = str(write_by_pyarrow(rng, table, path, size))
-        else:
-            story = str(getattr(random_files, f"by_{writer}")(rng, table, path, size))
+        path = self.folder / (f"{FOLDER}={folder}" if folder is not None else "") / f"{number:02}.parquet"
+        path.parent.mkdir(exist_ok=True)
+        story = f"{writer} {self._write_by(writer, table, path, size)}"
         try:
-            stored = pq.read_table(path)
+            stored = po.read_table(path) if writer == "orc" else pq.ParquetFile(path).read()
         except (OSError, pa.ArrowInvalid):  # pyarrow does not read all that DuckDB and itself write
             return None
         order = stored[ROW].to_numpy() - start
-        if not np.array_equal(np.sort(order), np.arange(count)):
-            raise AssertionError(f"{writer} has written other rows: seed {self.seed}")
+        assert np.array_equal(np.sort(order), np.arange(count)), f"{writer} has written other rows: seed {self.seed}"
         for picks in self.picks.values():
             picks[-1] = picks[-1][order]
-        if rng.random() < 0.5 and count:
-            with contextlib.suppress(ParquetBloomError):  # INT96, for example, has no filters
-                names = [name for name in (*self.kinds, ROW) if name in arrays and name not in ("bool", "st")]
-                parquet_bloom.embed(path, rng.sample(names, rng.randint(1, len(names))))
-                story += " embedded"
-        metadata = pq.read_metadata(path)
-        groups = [metadata.row_group(group).num_rows for group in range(metadata.num_row_groups)]
-        return LakeFile(path, stored, groups, f"{writer} {story} {groups}", start=start)
+        if writer == "orc":
+            (plan,) = parquet_bloom.prune(path, f"{ROW} IS NOT NULL").files
+            groups = [one.num_rows for one in plan.row_groups]
+        else:
+            story += self._change_evidence(path, writer)
+            metadata = pq.read_metadata(path)
+            groups = [metadata.row_group(group).num_rows for group in range(metadata.num_row_groups)]
+        if folder is not None and self.folders:
+            value = next((one for one in self.folders[2] if str(one) == folder), None)
+            stored = stored.append_column(FOLDER, pa.array([value] * count, self.folders[1]))
+        return LakeFile(path, stored, groups, f"{story} {groups}", start=start)
+
+    def _write_by(self, writer: str, table: pa.Table, path: Path, size: int) -> Any:
+        rng = self.rng
+        if writer == "pyarrow":
+            return write_by_pyarrow(rng, table, path, size)
+        if writer == "clickhouse":
+            return random_files.by_clickhouse(self.choices.helper, rng, table, path, size)
+        if writer == "spark":
+            return write_by_spark(self.choices.helper, rng, table, path, size)
+        if writer == "orc":
+            return orc_tables.by_either(rng, path, {name: _as_python(table[name]) for name in table.column_names})
+        return getattr(random_files, f"by_{writer}")(rng, table, path, size)
+
+    def _change_evidence(self, path: Path, writer: str) -> str:
+        """Give columns filters of ours, and take statistics and filters of some chunks away."""
+        rng, story = self.rng, ""
+        with contextlib.suppress(ParquetBloomError):  # pyarrow does not read all pages of others
+            story += random_files.embed(rng, path, odd=writer == "spark")
+        if rng.random() < 0.15:
+            story += " without some"
+
+            def remove(footer: oracle.Struct) -> None:
+                for _, metadata in surgery.each_chunk(footer):
+                    for fields in ((surgery.STATISTICS,), (oracle.OFFSET, oracle.LENGTH)):
+                        if rng.random() < 0.3:
+                            for one in fields:
+                                metadata.pop(one, None)
+
+            surgery.rewrite_footer(path, remove)
+        return story
 
     def _sizes(self, writer: str) -> tuple[int, int]:
         """Draw the rows of a row group, and those of a file."""
         rng = self.rng
         if rng.random() < 0.05:
-            return 10, 0
+            return 10, 0 if writer != "spark" else 1
         if self.scale == "small":
             size = rng.choice([1, 5, 30, 30, 100])
         elif self.scale == "medium":
@@ -289,22 +406,21 @@ class _Drawing:
         return self.picks[name][-1]
 
     def _array(self, name: str, picks: np.ndarray) -> pa.Array:
-        arrow = VALUES[name].arrow
-        if self.is_mixed and name in NARROWER and self.rng.random() < 0.4:
-            arrow = self.rng.choice(NARROWER[name])
-            high = 2 ** (arrow.bit_width - (0 if pa.types.is_unsigned_integer(arrow) else 1))
-            fits = np.array([value is not None and -high <= value < high for value in self.pools[name]])
-            picks[~fits[picks]] = 0
-            pool = [value if one else None for value, one in zip(self.pools[name], fits, strict=True)]
-            return pa.array(pool, arrow).take(pa.array(picks))
-        view = arrow == pa.string_view()  # which Arrow's take does not know
-        values = arrow_array(self.pools[name], pa.string() if view else arrow).take(pa.array(picks))
-        return values.cast(pa.string_view()) if view else values
+        arrow, pool, narrower = self._kind(name).arrow, self.pools[name], self.choices.narrower
+        if self.is_mixed and name in narrower and self.rng.random() < 0.4:
+            arrow = self.rng.choice(narrower[name])
+            pool = [_fit(value, arrow) for value in pool]
+            picks[np.array([value is None for value in pool])[picks]] = 0
+        is_view = arrow == pa.string_view()  # which Arrow's take does not know
+        values = arrow_array(pool, pa.string() if is_view else arrow).take(pa.array(picks))
+        return values.cast(pa.string_view()) if is_view else values
 
     # ------------------------------------------------------------------------------------------------ what is in them
 
     def _damage(self, files: list[LakeFile]) -> LakeFile | None:
         file = self.rng.choice(files)
+        if file.story.startswith("orc"):
+            return None
         file.damage = damage(self.rng, file.path, [ROW])
         return file if file.damage else None
 
@@ -315,7 +431,7 @@ class _Drawing:
             c = [value and value["b"] and value["b"]["c"] for value in pool]
             leaves = {"st.a": ("i32", pa.int32(), a), "st.b.c": ("str", pa.string(), c)}
         else:
-            leaves = {name: ("i64", pa.int64(), pool) if name == ROW else (name, VALUES[name].arrow, pool)}
+            leaves = {name: ("i64", pa.int64(), pool) if name == ROW else (name, self._kind(name).arrow, pool)}
         columns: dict[str, Ranked] = {}
         for path, (kind, arrow, values) in leaves.items():
             more = [] if name not in seen else keys_of(seen[name], path.split(".")[1:], arrow)
@@ -324,9 +440,23 @@ class _Drawing:
 
     def _list_values(self, name: str, seen: dict[str, tuple[pa.ChunkedArray, np.ndarray]]) -> list[Any]:
         values = [self.pools[name][pick] for pick in np.concatenate(self.picks[name])]
-        if name in seen:
-            values += list_values(seen[name])
+        for array in seen[name][0].chunks if name in seen else ():
+            for value in array:
+                try:
+                    values.append(value.as_py())
+                except (UnicodeDecodeError, OverflowError, ValueError):  # texts that are none
+                    values.append([])
         return values
+
+
+def _fit(value: Any, arrow: pa.DataType) -> Any:
+    """Return a value as another type has it, or None."""
+    if isinstance(value, float) or pa.types.is_dictionary(arrow):
+        return value
+    try:
+        return pa.scalar(value, arrow).as_py()
+    except (pa.ArrowException, OverflowError, ValueError, TypeError):
+        return None
 
 
 class Column(Ranked):
@@ -365,18 +495,6 @@ def keys_of(seen: tuple[pa.ChunkedArray, np.ndarray], path: Sequence[str], arrow
     return [None if row is None else key(row, arrow) for row in rows]
 
 
-def list_values(seen: tuple[pa.ChunkedArray, np.ndarray]) -> list[Any]:
-    """Return the lists of a column as they are read; texts that are none have bytes."""
-    rows = []
-    for array in seen[0].chunks:
-        for value in array:
-            try:
-                rows.append(value.as_py())
-            except (UnicodeDecodeError, OverflowError, ValueError):
-                rows.append([])
-    return rows
-
-
 def combine(tables: Sequence[pa.Table]) -> pa.Table:
     """Combine the rows of files, with dictionaries decoded."""
     return pa.concat_tables([decode(table) for table in tables], promote_options="permissive")
@@ -389,8 +507,15 @@ def decode(table: pa.Table) -> pa.Table:
         if pa.types.is_dictionary(column.type):
             chunks = [chunk.dictionary_decode() for chunk in column.chunks]
             column = pa.chunked_array(chunks, column.type.value_type)
-        columns.append(column)
+        columns.append(column.cast(_make_nullable(column.type)) if pa.types.is_struct(column.type) else column)
     return pa.table(columns, names=table.column_names)
+
+
+def _make_nullable(arrow: pa.DataType) -> pa.DataType:
+    """Return a type whose fields may be null: whether files say that of them differs by their writers."""
+    if not pa.types.is_struct(arrow):
+        return arrow
+    return pa.struct([pa.field(field.name, _make_nullable(field.type)) for field in arrow])
 
 
 def see_columns(file: LakeFile, schema: pa.Schema) -> dict[str, tuple[pa.ChunkedArray, np.ndarray]]:
@@ -404,9 +529,9 @@ def see_columns(file: LakeFile, schema: pa.Schema) -> dict[str, tuple[pa.Chunked
     names = set(file.rows.column_names)
     for name in schema.names:
         parts, readable = [], []
-        for group, count in enumerate(file.groups):
-            column = None
-            if name in names:
+        for group, (start, count) in enumerate(zip(np.cumsum([0, *file.groups]), file.groups, strict=False)):
+            column = file.rows[name].slice(start, count) if name == FOLDER else None
+            if name in names - {FOLDER}:
                 with contextlib.suppress(OSError, pa.ArrowException, MemoryError):
                     with pq.ParquetFile(file.path) as opened:
                         rows = decode(opened.read_row_group(group, [name]))
@@ -424,8 +549,26 @@ def see_columns(file: LakeFile, schema: pa.Schema) -> dict[str, tuple[pa.Chunked
     return seen
 
 
+def _as_python(column: pa.ChunkedArray) -> list[Any]:
+    return (column.cast(pa.int64()) if pa.types.is_timestamp(column.type) else column).to_pylist()
+
+
+# -------------------------------------------------------------------------------------------------------- two writers
+
+_INTEGERS = ("i8", "i16", "i32", "i64", "u8", "u16", "u32", "u64")
+_STAMPS = {name for name in VALUES if name[:3] in ("ts_", "tz_")}
+# Encodings other than PLAIN, and the columns that have them.
+_ENCODINGS = {
+    "DELTA_BINARY_PACKED": {*_INTEGERS, "date", "time_ms", "time_us", "time_ns", *_STAMPS},
+    "DELTA_LENGTH_BYTE_ARRAY": {"str", "large_str", "view_str", "bin", "json"},
+    "DELTA_BYTE_ARRAY": {"str", "large_str", "view_str", "bin", "json", "flba", "uuid"},
+    "BYTE_STREAM_SPLIT": {"i32", "i64", "u32", "u64", "f16", "f32", "f64", "flba", "uuid", "d38", "date"},
+    "RLE": {"bool"},
+}
+
+
 def write_by_pyarrow(rng: random.Random, table: pa.Table, path: Path, size: int) -> dict[str, Any]:
-    """Write a file with random options; also row groups without rows, and every encoding."""
+    """Write a file with random options; also row groups without rows, every encoding, and decimals in BYTE_ARRAY."""
     options: dict[str, Any] = {
         "version": rng.choice(["1.0", "2.4", "2.6"]),
         "data_page_version": rng.choice(["1.0", "2.0"]),
@@ -443,8 +586,7 @@ def write_by_pyarrow(rng: random.Random, table: pa.Table, path: Path, size: int)
     kinds = {name for name in table.column_names if name in VALUES}
     if any("[ns" in str(field.type) for field in table.schema):
         options["version"] = "2.6"  # the older ones have no nanoseconds
-    stamps = [name for name in kinds if name[:3] in ("ts_", "tz_")]
-    if all(name.endswith("_ns") for name in stamps) and "deep" not in table.column_names:
+    if all(name.endswith("_ns") for name in kinds & _STAMPS) and "deep" not in table.column_names:
         options["use_deprecated_int96_timestamps"] = rng.random() < 0.3  # others have dates that are too far
     choice = rng.random()
     if choice < 0.5:
@@ -460,6 +602,19 @@ def write_by_pyarrow(rng: random.Random, table: pa.Table, path: Path, size: int)
         options["dictionary_pagesize_limit"] = rng.choice([1, 200])  # the rest of a chunk is plain
     if rng.random() < 0.25:
         options["bloom_filter_options"] = {ROW: {"ndv": 100, "fpp": 0.05}}
+    decimals = [name for name in table.column_names if pa.types.is_decimal128(table[name].type)]
+    if decimals and rng.random() < 0.2:
+        name, options["store_schema"] = rng.choice(decimals), False
+        kind = table[name].type
+        texts = [
+            None if value is None else oracle.stored(value, "BYTE_ARRAY", scale=kind.scale)
+            for value in table[name].to_pylist()
+        ]
+        options.get("column_encoding", {}).pop(name, None)
+        stored = table.set_column(table.column_names.index(name), name, pa.array(texts, pa.binary()))
+        pq.write_table(stored, path, row_group_size=size, **options)
+        surgery.relabel(path, name, surgery.decimal_annotation(kind.precision, kind.scale))
+        return {**options, "BYTE_ARRAY": name}
     if rng.random() < 0.1:
         with pq.ParquetWriter(path, table.schema, **options) as writer:
             for start in range(0, len(table), size):
@@ -474,17 +629,39 @@ def _draw_encoding(rng: random.Random, table: pa.Table, name: str, options: dict
     kind = table.schema.field(name).type
     if pa.types.is_nested(kind) or pa.types.is_dictionary(kind):
         return None
-    choices = ["PLAIN"]
     if options.get("use_deprecated_int96_timestamps") and pa.types.is_timestamp(kind):
         return "PLAIN"
-    if name in _DELTA:
-        choices.append("DELTA_BINARY_PACKED")
-    if name in _TEXTS:
-        choices += ["DELTA_LENGTH_BYTE_ARRAY", "DELTA_BYTE_ARRAY"]
-    if name in _SPLIT:
-        choices.append("BYTE_STREAM_SPLIT")
-    if name in ("flba", "uuid"):
-        choices.append("DELTA_BYTE_ARRAY")
-    if name == "bool":
-        choices += ["RLE", "RLE"]
-    return rng.choice(choices)
+    return rng.choice(["PLAIN", *(encoding for encoding, names in _ENCODINGS.items() if name in names)])
+
+
+def write_by_spark(spark: Any, rng: random.Random, table: pa.Table, path: Path, size: int) -> dict[str, Any]:
+    """Write a file by a job of Spark with random options."""
+    source, target = path.with_suffix(".source"), path.with_suffix(".target")
+    pq.write_table(table, source, store_decimal_as_integer=True)
+    options: dict[str, Any] = {
+        "parquet.block.row.count.limit": size,
+        "parquet.enable.dictionary": rng.choice(["true", "false"]),
+        "parquet.column.statistics.enabled": rng.choice(["true", "true", "false"]),
+        "parquet.bloom.filter.enabled": rng.choice(["true", "true", "false"]),
+        "parquet.bloom.filter.expected.ndv": rng.choice([10, 100]),
+        "parquet.bloom.filter.max.bytes": rng.choice([256, 320, 1000, 4096]),
+        "parquet.bloom.filter.adaptive.enabled": rng.choice(["true", "false"]),
+        "compression": rng.choice(["snappy", "zstd", "uncompressed"]),
+    }
+    settings = {
+        "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",  # far dates of INT96 are others to pyarrow
+        "spark.sql.parquet.writeLegacyFormat": rng.choice(["true", "false"]),
+    }
+    before = {name: spark.conf.get(name) for name in settings}
+    try:
+        for name, value in settings.items():
+            spark.conf.set(name, value)
+        spark.read.parquet(str(source)).coalesce(1).write.options(**options).parquet(str(target))
+    finally:
+        for name, value in before.items():
+            spark.conf.set(name, value)
+    (part,) = target.glob("*.parquet")
+    part.rename(path)
+    source.unlink()
+    shutil.rmtree(target)
+    return options | settings
