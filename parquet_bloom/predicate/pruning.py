@@ -1,4 +1,4 @@
-"""Decide from bounds, null counts and Bloom filters whether a row group can have matching rows.
+"""Decide from bounds, null counts, Bloom filters and dictionaries whether a row group can have matching rows.
 
 Each leaf is possible or impossible, with a reason. AND is impossible if one of its children is, OR if all of them are.
 Whatever is unknown is possible, so that no matching row is ever lost. Many row groups are evaluated at once, as arrays.
@@ -10,20 +10,22 @@ import math
 import threading
 from bisect import bisect_left
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from operator import attrgetter, itemgetter
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from ..errors import PredicateError
 from ..hashing.coerce import LiteralBounds, coerce, make_bounds
 from ..hashing.column_type import ColumnType, Domain, Kind, make_domain_array
 from ..util.arrow_values import AnyArray
 from . import tree
+from .column_parts import ColumnPart, DictionaryReader, evaluate_part, find_column_parts
 from .pruning_statistics import NO, ColumnShape, KeyHasher, PruningStatistics, PruningStatisticsArray
 from .reason import MISSING, Reason
-from .row_filter import holds_for_all, select_bound
+from .row_filter import Probes, holds_for_all, select_bound
 from .tree import (
     CallIn,
     CallNotIn,
@@ -50,15 +52,17 @@ class Verdict:
     Attributes
     ----------
     possible : False when no row can match.
-    by : evidence that ruled it out: "type" (the type has no such value), "nulls", "range", "filter".
+    by : evidence that ruled it out: "type" (the type has no such value), "nulls", "range", "filter", "dictionary".
     reason : the same as a message, with the column's name.
     doubts : problems that prevented a better decision.
+    certain : whether all rows match.
     """
 
     possible: bool
     by: frozenset[str] = frozenset()
     reason: str = ""
     doubts: tuple[Reason, ...] = ()
+    certain: bool = False
 
 
 POSSIBLE = Verdict(True)
@@ -121,6 +125,8 @@ class _Evaluation:
     denied_by_filters: dict[int, NDArray[np.bool_]] = field(default_factory=dict)
     problems: dict[int, dict[int, str]] = field(default_factory=dict)
     by_bounds: dict[int, NDArray[np.int32]] = field(default_factory=dict)  # verdicts of leaves that no filter changes
+    # A part of the predicate, where dictionaries deny it, and where all rows match it.
+    by_dictionaries: list[tuple[ColumnPart, NDArray[np.bool_], NDArray[np.bool_]]] = field(default_factory=list)
 
 
 class PruningPredicate:
@@ -140,6 +146,8 @@ class PruningPredicate:
     def __init__(self, node: Node, timezone: str = "UTC"):
         self.node = node
         self._postfix = tree.to_postfix(node)
+        self._parts: list[ColumnPart] | None = None
+        self._probes: Probes = {}
         self.columns: list[str] = sorted(tree.columns(node))
         self._timezone = timezone
         self._values: dict[tuple[int, ColumnType, KeyHasher], _StatisticsValues] = {}
@@ -166,6 +174,7 @@ class PruningPredicate:
         columns: Mapping[str, PruningStatisticsArray | None],
         count: int,
         probe_filters: Callable[[list[FilterProbe]], Sequence[ProbeResult]] | None = None,
+        read_dictionaries: DictionaryReader | None = None,
     ) -> NDArray[np.int32]:
         """Evaluate the predicate for many containers at once: row groups or pages in which each column is of one type.
 
@@ -176,6 +185,8 @@ class PruningPredicate:
         probe_filters : returns the results of filter probes, in their order. It is called at most once, with all
             probes; these cover only containers that bounds and null counts leave possible. None if there are no
             filters.
+        read_dictionaries : reads the distinct values of containers that are possible by all else; None if there are
+            none.
 
         Returns
         -------
@@ -185,17 +196,19 @@ class PruningPredicate:
         # Bounds first: they cost nothing, and save probes of what they rule out.
         verdicts = self._evaluate(evaluation)
         probes = self._make_probes(evaluation, verdicts) if probe_filters is not None else []
-        if not probes:
-            return verdicts
-        assert probe_filters is not None
-        for (leaf, probe), result in zip(probes, probe_filters(list(map(_PROBE, probes))), strict=True):
-            denied = evaluation.denied_by_filters.setdefault(id(leaf), np.zeros(count, np.bool_))
-            denied[probe.positions[~result.maybe]] = True
-            problems = evaluation.problems.setdefault(id(leaf), {})
-            for i, problem, maybe in zip(probe.positions.tolist(), result.problems, result.maybe, strict=False):
-                if problem and maybe:
-                    problems[i] = problem
-        return self._evaluate(evaluation)
+        if probes:
+            assert probe_filters is not None
+            for (leaf, probe), result in zip(probes, probe_filters(list(map(_PROBE, probes))), strict=True):
+                denied = evaluation.denied_by_filters.setdefault(id(leaf), np.zeros(count, np.bool_))
+                denied[probe.positions[~result.maybe]] = True
+                problems = evaluation.problems.setdefault(id(leaf), {})
+                for i, problem, maybe in zip(probe.positions.tolist(), result.problems, result.maybe, strict=False):
+                    if problem and maybe:
+                        problems[i] = problem
+            verdicts = self._evaluate(evaluation)
+        if read_dictionaries is not None:
+            verdicts = self._read_dictionaries(evaluation, verdicts, read_dictionaries)
+        return verdicts
 
     def possible(self, numbers: NDArray[np.int32]) -> NDArray[np.bool_]:
         """Return for each number from `decide_all` whether rows can match."""
@@ -210,21 +223,109 @@ class PruningPredicate:
                     self.verdicts.append(verdict)
         return number
 
-    def _evaluate(self, evaluation: _Evaluation) -> NDArray[np.int32]:
+    def _evaluate(
+        self, evaluation: _Evaluation, assumed: Mapping[int, NDArray[np.bool_]] | None = None
+    ) -> NDArray[np.int32]:
+        """Return the verdicts by what is known; `assumed` says where some terms of the postfix form are impossible."""
         results: list[NDArray[np.int32]] = []
-        for item in self._postfix:
+        denied: dict[int, tuple[ColumnPart, NDArray[np.bool_]]] = {}
+        for part, where, _ in evaluation.by_dictionaries:
+            denied |= dict.fromkeys(part.places, (part, where))
+        for place, item in enumerate(self._postfix):
             if isinstance(item, tuple):
                 connective, count = item
                 results[-count:] = [self._combine_children(connective, results[-count:])]
-                continue
-            assert isinstance(item, Leaf)
-            verdicts = evaluation.by_bounds.get(id(item))
-            if verdicts is None:
-                verdicts = self._evaluate_leaf(item, evaluation)
-                if id(item) not in evaluation.spans:  # it cannot be probed, so that filters do not change it
-                    evaluation.by_bounds[id(item)] = verdicts
-            results.append(verdicts)
+            else:
+                assert isinstance(item, Leaf)
+                verdicts = evaluation.by_bounds.get(id(item))
+                if verdicts is None:
+                    verdicts = self._evaluate_leaf(item, evaluation)
+                    if id(item) not in evaluation.spans:  # it cannot be probed, so that filters do not change it
+                        evaluation.by_bounds[id(item)] = verdicts
+                results.append(verdicts)
+            if place in denied:
+                part, where = denied[place]
+                results[-1] = results[-1].copy()
+                where = where & self.possible(results[-1])
+                self._rule_out(results[-1], where, f"'{part.column}' has no such value in its dictionary", "dictionary")
+            if assumed and place in assumed:
+                results[-1] = results[-1].copy()
+                self._rule_out(results[-1], assumed[place], "it is assumed to be impossible", "dictionary")
         return results[0]
+
+    def _read_dictionaries(
+        self, evaluation: _Evaluation, verdicts: NDArray[np.int32], read: DictionaryReader
+    ) -> NDArray[np.int32]:
+        """Return the verdicts once dictionaries are read, as far as they may change them; part by part."""
+        with self._naming:  # what is known of literals goes by the identity of the parts, so they are made once
+            if self._parts is None:
+                self._parts = find_column_parts(self.node)
+        usable = []
+        for part in self._parts:
+            column = evaluation.columns[part.column]
+            shape = ColumnShape.ELEMENTS if part.is_of_elements else ColumnShape.VALUES
+            if column is not None and column.holds is shape:
+                usable.append((part, column))
+        for number, (part, column) in enumerate(usable):
+            undecided = self.possible(verdicts)
+            if not undecided.any():
+                break
+            # A dictionary that changes nothing, even if all that are still to be read deny their parts, is not read.
+            everywhere = np.ones(evaluation.count, np.bool_)
+            assumed = {place: everywhere for later, _ in usable[number:] for place in later.places}
+            undecided &= ~self.possible(self._evaluate(evaluation, assumed))
+            positions = np.flatnonzero(undecided)
+            dictionaries = read(part.column, positions) if len(positions) else None
+            if dictionaries is None:
+                continue
+            try:
+                found = evaluate_part(part, dictionaries, self._timezone, self._probes)
+            except PredicateError:  # rows are evaluated, which is an error where it should be
+                continue
+            denied, certain = np.zeros((2, evaluation.count), np.bool_)
+            has_nulls = column.has_nulls[dictionaries.positions]
+            denied[dictionaries.positions] = ~found.any_value & (not found.null or has_nulls == NO)
+            if not part.is_of_elements:
+                certain[dictionaries.positions] = found.all_values & (found.null or has_nulls == NO)
+            evaluation.by_dictionaries.append((part, denied, certain))
+            if denied.any():
+                verdicts = self._evaluate(evaluation)
+        return self._find_certain(evaluation, verdicts)
+
+    def _find_certain(self, evaluation: _Evaluation, verdicts: NDArray[np.int32]) -> NDArray[np.int32]:
+        """Return the verdicts, with those of containers all of whose rows match."""
+        if not any(certain.any() for _, _, certain in evaluation.by_dictionaries):
+            return verdicts
+        known: dict[int, NDArray[np.bool_]] = {}
+        for part, _, certain in evaluation.by_dictionaries:
+            for place in part.places:
+                known[place] = known[place] | certain if place in known else certain
+        results: list[NDArray[np.bool_]] = []
+        for place, item in enumerate(self._postfix):
+            if isinstance(item, tuple):
+                connective, count = item
+                join = np.logical_or if issubclass(connective, Or) else np.logical_and
+                results[-count:] = [join.reduce(results[-count:])]
+            else:
+                assert isinstance(item, Leaf)
+                results.append(self._is_certain_by_nulls(item, evaluation))
+            if place in known:
+                results[-1] = results[-1] | known[place]
+        numbers = verdicts.copy()
+        for number in np.unique(verdicts[results[0]]).tolist():
+            verdict = self.verdicts[number]
+            if verdict.possible:
+                numbers[results[0] & (verdicts == number)] = self._number_verdict(replace(verdict, certain=True))
+        return numbers
+
+    def _is_certain_by_nulls(self, leaf: Leaf, evaluation: _Evaluation) -> NDArray[np.bool_]:
+        column = evaluation.columns[leaf.column]
+        if column is not None and column.holds is ColumnShape.VALUES:
+            if isinstance(leaf, IsNull):
+                return column.has_values == NO
+            if isinstance(leaf, IsNotNull):
+                return column.has_nulls == NO
+        return np.zeros(evaluation.count, np.bool_)
 
     def _combine_children(self, connective: type[Connective], children: list[NDArray[np.int32]]) -> NDArray[np.int32]:
         """Combine the verdicts of a connective's children; each combination that occurs is computed once."""
