@@ -23,6 +23,7 @@ from ..hashing.column_type import ColumnType, Domain, Kind, make_domain_array
 from ..util.arrow_values import AnyArray
 from . import tree
 from .column_parts import ColumnPart, DictionaryReader, evaluate_part, find_column_parts
+from .patterns import find_prefix
 from .pruning_statistics import NO, ColumnShape, KeyHasher, PruningStatistics, PruningStatisticsArray
 from .reason import MISSING, Reason
 from .row_filter import Probes, holds_for_all, select_bound
@@ -37,11 +38,14 @@ from .tree import (
     IsNotNull,
     IsNull,
     Leaf,
+    Like,
     Node,
     NotContains,
     NotEqual,
     NotIn,
+    NotLike,
     Or,
+    PatternLeaf,
 )
 
 
@@ -358,7 +362,7 @@ class PruningPredicate:
             return verdicts
         if isinstance(leaf, NotContains) or (isinstance(leaf, NotIn | CallNotIn) and not leaf.values):
             return verdicts
-        if isinstance(leaf, IsNotNull | CallIn | CallNotIn) and column.holds is not ColumnShape.VALUES:
+        if isinstance(leaf, IsNotNull | CallIn | CallNotIn | PatternLeaf) and column.holds is not ColumnShape.VALUES:
             return verdicts  # an empty list is not null, nor is a struct with only null fields
         if isinstance(leaf, Contains) and column.holds is not ColumnShape.ELEMENTS:
             problem = "the column is not a list of single values in the file"
@@ -366,6 +370,8 @@ class PruningPredicate:
             return verdicts
         if isinstance(leaf, IsNotNull | CallIn | CallNotIn):
             pass  # statistics are of the values, not of a function's results; of null that is null
+        elif isinstance(leaf, PatternLeaf):
+            self._evaluate_pattern(leaf, column, verdicts)
         elif isinstance(leaf, Compare):
             self._evaluate_compare(leaf, column, verdicts)
         elif isinstance(leaf, NotEqual | NotIn):
@@ -492,6 +498,24 @@ class PruningPredicate:
             other[constant] = same
             self._rule_out(verdicts, other, f"{name} has no other value", "range")
 
+    def _evaluate_pattern(self, leaf: PatternLeaf, column: PruningStatisticsArray, verdicts: NDArray[np.int32]) -> None:
+        """Rule out by what the texts that match begin with; of other patterns bounds say nothing."""
+        if leaf.function or not isinstance(leaf, Like | NotLike) or column.column_type.kind is not Kind.STRING:
+            return
+        prefix = find_prefix(leaf.pattern)
+        first = prefix.text.encode("utf-8", "surrogatepass")
+        if isinstance(leaf, Like):
+            outside = _find_beyond(column, ">=", first)
+            beyond = _find_successor(first)
+            if beyond is not None:
+                outside |= _find_beyond(column, "<", beyond)
+            self._rule_out(verdicts, outside, f"'{leaf.column}' lies outside of its range", "range")
+        elif prefix.is_all:
+            all_match = np.zeros(len(verdicts), np.bool_)
+            for i in np.flatnonzero(column.low_known & column.high_known).tolist():
+                all_match[i] = column.low[i].startswith(first) and column.high[i].startswith(first)
+            self._rule_out(verdicts, all_match, f"all values of '{leaf.column}' match the pattern", "range")
+
     def _get_values(self, leaf: Leaf, column: PruningStatisticsArray) -> _StatisticsValues:
         column_type = column.column_type
         key = id(leaf), column_type, column.hash_values
@@ -532,6 +556,12 @@ def _find_beyond(column: PruningStatisticsArray, operator: str, limit: Domain) -
         for i in np.flatnonzero(beyond & column.cut).tolist():
             beyond[i] = not limit.startswith(column.high[i])
     return beyond
+
+
+def _find_successor(prefix: bytes) -> bytes | None:
+    """Return the least bytes above all that begin with a prefix; None if there are none."""
+    kept = prefix.rstrip(b"\xff")
+    return kept[:-1] + bytes([kept[-1] + 1]) if kept else None
 
 
 def _find_spans(

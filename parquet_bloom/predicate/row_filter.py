@@ -47,6 +47,7 @@ from .tree import (
     NotContains,
     NotEqual,
     NotIn,
+    PatternLeaf,
     fold,
     negation,
 )
@@ -398,6 +399,8 @@ def _evaluate_leaf(
         return _make_constant(num_rows, isinstance(leaf, CallNotIn))
     if column is None or not literals or pa.types.is_null(column.type):
         return _make_constant(num_rows, None)
+    if isinstance(leaf, PatternLeaf):
+        return pa.chunked_array([find_results(chunk, leaf) for chunk in column.chunks], pa.bool_())
     if isinstance(leaf, CallIn | CallNotIn):
         chunks = [find_results(chunk, leaf) for chunk in column.chunks]
         if isinstance(leaf, CallNotIn) and None in leaf.values:

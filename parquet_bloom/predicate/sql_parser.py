@@ -11,6 +11,7 @@ from typing import NoReturn, TypeAlias
 
 from ..errors import PredicateError
 from . import literal
+from .patterns import ESCAPE, escape_like, normalize_like
 from .sql_tokens import ENDS, Kind, SqlText, T, shorten, unquote
 from .tree import (
     And,
@@ -32,8 +33,8 @@ SPARK = frozenset({"spark", "databricks"})
 """Dialects that are parsed as Spark's."""
 
 _SUPPORTED = (
-    "supported are =, <=>, <>, <, <=, >, >=, BETWEEN, IN, IS NULL, AND, OR, NOT and array_contains over columns,"
-    " lower(x), upper(x), literals"
+    "supported are =, <=>, <>, <, <=, >, >=, BETWEEN, IN, LIKE, IS NULL, AND, OR, NOT, array_contains and"
+    " regexp_matches over columns, lower(x), upper(x), literals"
 )
 
 _COMPARISONS = {"=": "=", "==": "=", "<>": "<>", "!=": "<>", "<=>": "<=>", "<": "<", "<=": "<=", ">": ">", ">=": ">="}
@@ -81,9 +82,23 @@ _LISTS: dict[str, Callable[[list[Node]], Node] | None] = {
     "ARRAY_HAS_ALL": all_of,
 }
 
+# Functions of a text and a piece of it, as patterns of LIKE around that.
+_PIECES = {
+    "STARTS_WITH": "{}%",
+    "STARTSWITH": "{}%",
+    "PREFIX": "{}%",
+    "ENDS_WITH": "%{}",
+    "ENDSWITH": "%{}",
+    "SUFFIX": "%{}",
+    "CONTAINS": "%{}%",
+}
+_EXPRESSION = "REGEXP_MATCHES"
+
 # Tokens that begin what is not supported, and are not the name of a column unless they are quoted.
 _REFUSED = {
-    **dict.fromkeys(("LIKE", "ILIKE", "RLIKE", "REGEXP", "SIMILAR", "COLLATE", "CASE"), "{}"),
+    **dict.fromkeys(("LIKE", "SIMILAR", "COLLATE", "CASE"), "{}"),
+    "ILIKE": "ILIKE (write lower(x) LIKE and a pattern in lower case)",
+    **dict.fromkeys(("RLIKE", "REGEXP"), "{} (write regexp_matches and an expression in RE2's syntax)"),
     **dict.fromkeys(
         ("CURRENT_DATE", "CURRENT_TIME", "CURRENT_TIMESTAMP", "LOCALTIME", "LOCALTIMESTAMP", "CURRENT_USER"),
         "the function {}",
@@ -113,10 +128,12 @@ def parse_sql(text: str, dialect: str | None = None) -> Node:
     literal, in either order; `[NOT] BETWEEN`, `[NOT] IN (...)`, `IS [NOT] NULL`; `array_contains(column, literal)` of
     lists, also by its names in other engines (`list_contains`, `array_has`, `literal = ANY(column)`), and for several
     literals `arrays_overlap`, `list_has_any` and `list_has_all`; NOT, AND, OR and parentheses; struct leaves as dotted
-    names; `lower(column)`, `upper(column)` and `CAST(column AS VARCHAR)` (or STRING, or TEXT) in place of a column,
-    with `=`, `<>`, `IN` and `IS NULL`; whole numbers of any size, `1.50` (a Decimal), `1e3` (a float),
-    `'text'`, TRUE, FALSE, NULL, `X'AB'` (bytes), and DATE, TIME, TIMESTAMP, TIMESTAMPTZ, TIMESTAMP_NTZ, UUID and
-    DOUBLE before a text, after it with `::`, or in a CAST of one. The text of a timestamp may end in a UTC offset or
+    names; `[NOT] LIKE` with a pattern and perhaps an ESCAPE character, `starts_with(column, text)`, `ends_with` and
+    `contains` of texts, and `regexp_matches(column, expression)` in RE2's syntax; `lower(column)`, `upper(column)`
+    and `CAST(column AS VARCHAR)` (or STRING, or TEXT) in place of a column, with `=`, `<>`, `IN`, `LIKE`, these
+    functions and `IS NULL`; whole numbers of any size, `1.50` (a Decimal), `1e3` (a float), `'text'`, TRUE, FALSE,
+    NULL, `X'AB'` (bytes), and DATE, TIME, TIMESTAMP, TIMESTAMPTZ, TIMESTAMP_NTZ, UUID and DOUBLE before a text, after
+    it with `::`, or in a CAST of one. The text of a timestamp may end in a UTC offset or
     the name of a time zone. Comments are skipped.
 
     Names are unquoted or in double quotes or backticks, and keep their case. `"a.b"` is one name, represented like the
@@ -315,8 +332,12 @@ class _Reader:
 
     def _read_comparison(self) -> Node:
         tokens, index = self._tokens, self._index
-        if tokens[index + 1] == "(" and tokens[index].upper() in _LISTS:
-            return self._read_list_function()
+        if tokens[index + 1] == "(":
+            function = tokens[index].upper()
+            if function in _LISTS:
+                return self._read_list_function()
+            if function in _PIECES or (function == _EXPRESSION and not self._spark):
+                return self._read_text_function(function)
         left = self._read_operand()
         word = tokens[self._index].upper()
         operator = _COMPARISONS.get(word)
@@ -344,6 +365,8 @@ class _Reader:
             column, low = self._column(left), self._read_value()
             self._require("AND")
             node = And((Compare(column, ">=", low), Compare(column, "<=", self._read_value())))
+        elif word == "LIKE":
+            node = self._read_like(self._subject(left))
         elif word in ("IS", "ISNULL", "NOTNULL") and not is_negated:
             is_negated = word == "NOTNULL" or (word == "IS" and self._takes("NOT"))
             if word == "IS" and self._takes("DISTINCT", "FROM"):
@@ -409,6 +432,39 @@ class _Reader:
             node = join([Contains(column, value) for value in values])
         self._require(")")
         return node
+
+    def _read_text_function(self, function: str) -> Node:
+        """Read a function of a text and a piece of it, or a regular expression."""
+        self._index += 2
+        subject = self._subject(self._read_operand())
+        self._require(",")
+        text = self._read_text(function.lower())
+        if not self._takes(")"):
+            self._refuse(f"more than a text and a pattern in {function.lower()}")
+        if function == _EXPRESSION:
+            return subject.matches(text)
+        return subject.is_like(_PIECES[function].format(escape_like(text)))
+
+    def _read_like(self, subject: Subject) -> Node:
+        """Read the pattern after LIKE, and its escape character."""
+        pattern = self._read_text("LIKE")
+        escape = ESCAPE if self._spark else None
+        if self._takes("ESCAPE"):
+            escape = self._read_text("ESCAPE")
+            if len(escape) != 1:
+                raise PredicateError(f"ESCAPE takes one character, not {escape!r}")
+        elif ESCAPE in pattern and not self._spark:
+            problem = "engines differ about a backslash in LIKE without ESCAPE"
+            raise PredicateError(
+                f"{problem}: add ESCAPE '{ESCAPE}' where it escapes, or another character where it does not"
+            )
+        return subject.is_like(normalize_like(pattern, escape))
+
+    def _read_text(self, after: str) -> str:
+        value = self._read_value()
+        if not isinstance(value, str):
+            raise PredicateError(f"{after} takes a text, not {literal.to_text(value)}")
+        return value
 
     def _read_values(self, closing: str) -> tuple[literal.Literal, ...]:
         """Read the literals up to a closing bracket, which is taken, too; lists may be long."""

@@ -24,10 +24,11 @@ from abc import abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from operator import attrgetter, ne
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 from ..errors import PredicateError
 from . import literal
+from .patterns import ESCAPE, find_prefix, require_expression, require_like
 
 T = TypeVar("T")
 
@@ -233,6 +234,57 @@ class CallNotIn(_CallLeaf):
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
+class PatternLeaf(Leaf):
+    """A leaf that matches texts, or a function of a column (see `CallIn`), with a pattern; null for null."""
+
+    column: str
+    pattern: str
+    function: str = ""
+    is_exact: bool = True
+
+    def __post_init__(self) -> None:
+        literal.check(self.column, ())
+        if self.function and self.function not in FUNCTIONS:
+            raise PredicateError(f"the function {self.function!r} must be one of {', '.join(FUNCTIONS)}")
+        if type(self.pattern) is not str:
+            raise PredicateError(f"a pattern is a text, not {type(self.pattern).__name__}", column=self.column)
+
+    @property
+    def literals(self) -> tuple[literal.Literal, ...]:
+        return (self.pattern,)
+
+    def _key(self) -> tuple[object, ...]:
+        return (type(self), self.column, self.function, self.is_exact, self.pattern)
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return type(self), (self.column, self.pattern, self.function, self.is_exact)
+
+
+class Like(PatternLeaf):
+    r"""`column LIKE pattern`, in which a backslash takes `%`, `_` and itself literally."""
+
+    __slots__ = ()
+
+
+class NotLike(PatternLeaf):
+    """`column NOT LIKE pattern`."""
+
+    __slots__ = ()
+
+
+class Matches(PatternLeaf):
+    """`regexp_matches(column, pattern)`: a regular expression of RE2 is found anywhere in the text."""
+
+    __slots__ = ()
+
+
+class NotMatches(PatternLeaf):
+    """`NOT regexp_matches(column, pattern)`."""
+
+    __slots__ = ()
+
+
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Compare(Leaf):
     """`column < value`, or another of OPERATORS. NaN is above all other numbers, as in Spark and DuckDB."""
 
@@ -348,6 +400,10 @@ _OPPOSITES: dict[type[Leaf], type[Any]] = {
     NotContains: Contains,
     CallIn: CallNotIn,
     CallNotIn: CallIn,
+    Like: NotLike,
+    NotLike: Like,
+    Matches: NotMatches,
+    NotMatches: Matches,
 }
 
 
@@ -358,6 +414,8 @@ def negation(node: Node) -> Node:
         if isinstance(item, Compare):
             return Compare(item.column, OPERATORS[item.operator], item.value)
         opposite = _OPPOSITES[In if isinstance(item, In) else type(item)]
+        if isinstance(item, PatternLeaf):
+            return cast(Node, opposite(item.column, item.pattern, item.function, item.is_exact))
         if isinstance(item, _CallLeaf):
             return opposite(item.column, item.function, item.values, item.is_exact)
         if isinstance(item, _OneLiteralLeaf):
@@ -417,6 +475,21 @@ class Subject:
     def is_in(self, values: tuple[literal.Literal, ...]) -> Node:
         """Return the predicate that it is one of some values; raises as `compare`."""
         return CallIn(self.name, self.function, values, self.is_exact) if self.function else In(self.name, values)
+
+    def is_like(self, pattern: str) -> Node:
+        """Return the predicate that it matches a pattern of LIKE; equality where only one text does."""
+        require_like(pattern)
+        prefix = find_prefix(pattern)
+        return (
+            self.compare("=", prefix.text)
+            if prefix.is_whole
+            else Like(self.name, pattern, self.function, self.is_exact)
+        )
+
+    def matches(self, pattern: str) -> Node:
+        """Return the predicate that a regular expression is found in it."""
+        require_expression(pattern)
+        return Matches(self.name, pattern, self.function, self.is_exact)
 
 
 def leaves(node: Node) -> tuple[Leaf, ...]:
@@ -501,7 +574,7 @@ def to_text(node: Node, *, shown: int | None = None) -> str:
     def leaf(item: Leaf) -> str:
         plain = all(part.isidentifier() for part in item.column.split("."))
         name = item.column if plain and shown is not None else _quote(item.column)
-        if isinstance(item, _CallLeaf):
+        if isinstance(item, _CallLeaf | PatternLeaf) and item.function:
             name = call_text(item.function, name)
         texts = [literal.to_text(value, brief=shown is not None) for value in item.literals[:shown]]
         if len(texts) < len(item.literals):
@@ -509,6 +582,8 @@ def to_text(node: Node, *, shown: int | None = None) -> str:
         operator = (
             item.operator if isinstance(item, Compare) else _SQL_OPERATORS[In if isinstance(item, In) else type(item)]
         )
+        if isinstance(item, Like | NotLike) and ESCAPE in item.pattern:
+            texts[0] += f" ESCAPE '{ESCAPE}'"
         return operator.format(name, ", ".join(texts)) if "{" in operator else f"{name} {operator} {texts[0]}"
 
     def join(item: Connective, texts: list[str]) -> str:
@@ -535,6 +610,10 @@ _SQL_OPERATORS: dict[type[Leaf], str] = {
     NotContains: "NOT array_contains({}, {})",
     CallIn: "{} IN ({})",
     CallNotIn: "{} NOT IN ({})",
+    Like: "LIKE",
+    NotLike: "NOT LIKE",
+    Matches: "regexp_matches({}, {})",
+    NotMatches: "NOT regexp_matches({}, {})",
 }
 
 
