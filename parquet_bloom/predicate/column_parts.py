@@ -12,7 +12,22 @@ from numpy.typing import NDArray
 from ..util.arrow_values import to_numpy
 from ..util.lazy import late_module
 from .row_filter import Probes, StoredColumn, row_mask
-from .tree import And, Connective, Contains, Equal, Leaf, Node, NotContains, all_of, any_of, fold, to_postfix
+from .tree import (
+    And,
+    Connective,
+    Contains,
+    Equal,
+    IsNotNull,
+    IsNull,
+    Leaf,
+    Node,
+    NotContains,
+    all_of,
+    any_of,
+    fold,
+    leaves,
+    to_postfix,
+)
 
 if TYPE_CHECKING:
     import pyarrow.compute as pc
@@ -103,6 +118,8 @@ def _join_children(children: Sequence[_Term], is_conjunction: bool) -> list[Colu
     join = all_of if is_conjunction else any_of
     parts = []
     for members in groups.values():
+        if all(isinstance(leaf, IsNull | IsNotNull) for member in members for leaf in leaves(member.node)):
+            continue  # statistics have counted the nulls
         assert members[0].key is not None
         column, is_of_elements = members[0].key
         joined = members[0].node if len(members) == 1 else join(member.node for member in members)

@@ -298,7 +298,8 @@ class PruningPredicate:
 
     def _find_certain(self, evaluation: _Evaluation, verdicts: NDArray[np.int32]) -> NDArray[np.int32]:
         """Return the verdicts, with those of containers all of whose rows match."""
-        if not any(certain.any() for _, _, certain in evaluation.by_dictionaries):
+        is_known = any(certain.any() for _, _, certain in evaluation.by_dictionaries)
+        if not is_known and not any(isinstance(leaf, IsNull | IsNotNull) for leaf in tree.leaves(self.node)):
             return verdicts
         known: dict[int, NDArray[np.bool_]] = {}
         for part, _, certain in evaluation.by_dictionaries:
