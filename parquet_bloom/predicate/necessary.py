@@ -305,8 +305,6 @@ def _compare(operator: str, left: _Operand, right: _Operand) -> Conditions:
     if operator in ("=", "<>"):
         conditions = Conditions(equal, None if is_float else unequal)
         return conditions if operator == "=" else Conditions(conditions.if_false, conditions.if_true)
-    if pa.types.is_boolean(left.type):  # Arrow orders them, predicates do not
-        return UNKNOWN
     opposite = {"<": ">=", "<=": ">", ">": "<=", ">=": "<"}[operator]
     # NaN is on neither side in Arrow: the negation is true for it.
     negated = None if is_float else Compare(left.name, opposite, value)

@@ -391,7 +391,7 @@ def _evaluate_leaf(
     if not isinstance(leaf, InArray) and None in literals:
         literals = [value for value in literals if value is not None]
     column = find_column(table, leaf.column)
-    if column is not None and pa.types.is_nested(_unwrap_type(column.type)):
+    if column is not None and pa.types.is_nested(_unwrap_type(column.type)) and not isinstance(leaf, IsNull):
         raise PredicateError(f"a {column.type} is not a single value; name one of its leaves", column=leaf.column)
     if isinstance(leaf, IsNull):
         return _make_constant(num_rows, True) if column is None else pc.is_null(column)

@@ -349,8 +349,9 @@ class _Reader:
                 return Contains(column, self._value(left))
             return self._compare(left, operator, self._read_operand())
         if word in ENDS:
-            is_column = isinstance(left, Subject)
-            self._refuse("a column as a condition (write flag = TRUE)" if is_column else "a literal as a condition")
+            if not isinstance(left, Subject):
+                self._refuse("a literal as a condition")
+            return self._subject(left).compare("=", True)
         is_negated = word == "NOT"
         if is_negated:
             self._index += 1
@@ -369,10 +370,13 @@ class _Reader:
             node = self._read_like(self._subject(left))
         elif word in ("IS", "ISNULL", "NOTNULL") and not is_negated:
             is_negated = word == "NOTNULL" or (word == "IS" and self._takes("NOT"))
-            if word == "IS" and self._takes("DISTINCT", "FROM"):
+            truth = next((value for value in ("TRUE", "FALSE") if word == "IS" and self._takes(value)), None)
+            if truth is not None:
+                node = self._compare(left, "<=>", truth == "TRUE")
+            elif word == "IS" and self._takes("DISTINCT", "FROM"):
                 node, is_negated = self._compare(left, "<=>", self._read_operand()), not is_negated
-            elif word == "IS" and not self._takes("NULL"):
-                raise PredicateError(f"IS takes NULL or DISTINCT FROM; {_SUPPORTED}")
+            elif word == "IS" and not self._takes("NULL") and not self._takes("UNKNOWN"):
+                raise PredicateError(f"IS takes NULL, TRUE, FALSE or DISTINCT FROM; {_SUPPORTED}")
             else:
                 node = IsNull(self._subject(left).name)  # of a function, too: its result is null for a null
         else:

@@ -184,8 +184,6 @@ class _Translation:
         values = self._values(value)
         if values is None or len(values) != 1 or not self._compares_exactly(column, values.dtype):
             return None
-        if isinstance(values.dtype, self._pl.Boolean) and compare not in (Equal, NotEqual):
-            return None  # polars orders them, predicates do not
         return compare(column, literal.from_collection(values)[0])
 
     def _membership(self, item: dict[str, Any], value: dict[str, Any], negated: bool, nulls_equal: bool) -> Node | None:
