@@ -26,6 +26,7 @@ from ..errors import ExpressionError, PredicateError, first_line
 from ..util.lazy import late_module
 from . import literal
 from .patterns import escape_like
+from .subject import Subject
 from .tree import (
     OPERATORS,
     And,
@@ -43,7 +44,6 @@ from .tree import (
     NotEqual,
     NotIn,
     Or,
-    Subject,
     all_of,
     any_of,
     fold,

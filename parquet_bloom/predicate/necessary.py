@@ -28,7 +28,8 @@ from ..errors import ExpressionError, PredicateError
 from ..util.lazy import late_module
 from . import literal
 from .arrow_expression import COMPARISONS, SWAPPED, TEXT_FUNCTIONS, cast_literal, get_option, match_text, read_parts
-from .tree import Compare, Equal, IsNotNull, IsNull, Node, NotEqual, Subject, all_of, any_of, negation
+from .subject import Subject
+from .tree import Compare, Equal, IsNotNull, IsNull, Node, NotEqual, all_of, any_of, negation
 
 if TYPE_CHECKING:
     import pyarrow.compute as pc

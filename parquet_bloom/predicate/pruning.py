@@ -22,18 +22,22 @@ from ..hashing.coerce import LiteralBounds, coerce, make_bounds
 from ..hashing.column_type import ColumnType, Domain, Kind, make_domain_array
 from ..util.arrow_values import AnyArray
 from . import tree
+from .column_kinds import is_of_kind
 from .column_parts import ColumnPart, DictionaryReader, evaluate_part, find_column_parts
 from .patterns import find_prefix
 from .pruning_statistics import NO, ColumnShape, KeyHasher, PruningStatistics, PruningStatisticsArray
 from .reason import MISSING, Reason
 from .row_filter import Probes, holds_for_all, select_bound
 from .tree import (
+    COLUMN_KINDS,
     CallIn,
     CallNotIn,
     Compare,
     Connective,
     Contains,
     Equal,
+    HasOtherType,
+    HasType,
     In,
     IsNotNull,
     IsNull,
@@ -360,6 +364,12 @@ class PruningPredicate:
             return verdicts
         if isinstance(leaf, IsNull):
             self._rule_out(verdicts, column.has_nulls == NO, f"{name} is null in no row", "nulls")
+            return verdicts
+        if isinstance(leaf, HasType | HasOtherType):
+            if not is_of_kind(column.column_type, leaf.kind):
+                self._doubt_all(verdicts, Reason(f"it is not {COLUMN_KINDS[leaf.kind]}", column=leaf.column))
+            elif isinstance(leaf, HasOtherType):
+                self._rule_out(verdicts, slice(None), f"{name} is {column.column_type}", "type")
             return verdicts
         if isinstance(leaf, NotContains) or (isinstance(leaf, NotIn | CallNotIn) and not leaf.values):
             return verdicts

@@ -6,23 +6,24 @@ is an error that names it. No part recurses, and all take linear time.
 
 from __future__ import annotations
 
+import decimal
 from collections.abc import Callable, Iterator, Sequence
-from typing import NoReturn, TypeAlias
+from dataclasses import replace
+from typing import NoReturn, TypeAlias, cast
 
 from ..errors import PredicateError
 from . import literal
 from .patterns import ESCAPE, escape_like, normalize_like
 from .sql_tokens import ENDS, Kind, SqlText, T, shorten, unquote
+from .subject import DAY, Number, Subject, add, multiply
 from .tree import (
     And,
-    Compare,
     Connective,
     Contains,
+    HasType,
     IsNotNull,
-    IsNull,
     Node,
     Or,
-    Subject,
     all_of,
     any_of,
     merge_equalities,
@@ -64,9 +65,22 @@ _TYPES: dict[str, dict[tuple[str, ...], str]] = {
     "TEXT": {(): "string"},
 }
 
+_INTEGER_BITS = {"int8": 8, "int16": 16, "int32": 32, "int64": 64}
+_INTEGERS = {
+    "int8": ("TINYINT", "BYTE"),
+    "int16": ("SMALLINT", "SHORT"),
+    "int32": ("INT", "INTEGER"),
+    "int64": ("BIGINT", "LONG"),
+}
+_TYPES |= {name: {(): kind} for kind, names in _INTEGERS.items() for name in names}
+
+# Types that a column may be cast to -> the kind of its own type that keeps its values, see `HasType`.
+_KINDS = {**{kind: kind for kind in _INTEGERS}, "double": "double", "date": DAY}
+
 _IN_TYPES = frozenset({"WITH", "WITHOUT", "PRECISION"})
 
 _FUNCTIONS = {"LOWER": "lower", "LCASE": "lower", "UPPER": "upper", "UCASE": "upper"}
+_DEFAULTS = frozenset({"COALESCE", "IFNULL", "NVL"})
 _CASTS = frozenset({"CAST", "TRY_CAST"})
 
 # Functions of a list column and a literal, or an array of literals of which any or all are to be contained.
@@ -93,6 +107,7 @@ _PIECES = {
     "CONTAINS": "%{}%",
 }
 _EXPRESSION = "REGEXP_MATCHES"
+_TYPED = "HAS_TYPE"
 
 # Tokens that begin what is not supported, and are not the name of a column unless they are quoted.
 _REFUSED = {
@@ -336,9 +351,11 @@ class _Reader:
             function = tokens[index].upper()
             if function in _LISTS:
                 return self._read_list_function()
+            if function == _TYPED:
+                return self._read_has_type()
             if function in _PIECES or (function == _EXPRESSION and not self._spark):
                 return self._read_text_function(function)
-        left = self._read_operand()
+        left = self._read_sum()
         word = tokens[self._index].upper()
         operator = _COMPARISONS.get(word)
         if operator is not None:
@@ -347,7 +364,7 @@ class _Reader:
                 column = self._column(self._read_operand(calls=False))
                 self._require(")")
                 return Contains(column, self._value(left))
-            return self._compare(left, operator, self._read_operand())
+            return self._compare(left, operator, self._read_sum())
         if word in ENDS:
             if not isinstance(left, Subject):
                 self._refuse("a literal as a condition")
@@ -363,9 +380,9 @@ class _Reader:
             self._index += 1
             node = self._subject(left).is_in(self._read_values(")"))
         elif word == "BETWEEN":
-            column, low = self._column(left), self._read_value()
+            subject, low = self._subject(left), self._read_value()
             self._require("AND")
-            node = And((Compare(column, ">=", low), Compare(column, "<=", self._read_value())))
+            node = And((subject.compare(">=", low), subject.compare("<=", self._read_value())))
         elif word == "LIKE":
             node = self._read_like(self._subject(left))
         elif word in ("IS", "ISNULL", "NOTNULL") and not is_negated:
@@ -374,11 +391,11 @@ class _Reader:
             if truth is not None:
                 node = self._compare(left, "<=>", truth == "TRUE")
             elif word == "IS" and self._takes("DISTINCT", "FROM"):
-                node, is_negated = self._compare(left, "<=>", self._read_operand()), not is_negated
+                node, is_negated = self._compare(left, "<=>", self._read_sum()), not is_negated
             elif word == "IS" and not self._takes("NULL") and not self._takes("UNKNOWN"):
                 raise PredicateError(f"IS takes NULL, TRUE, FALSE or DISTINCT FROM; {_SUPPORTED}")
             else:
-                node = IsNull(self._subject(left).name)  # of a function, too: its result is null for a null
+                node = self._subject(left).is_null()  # of a function, too: its result is null for a null
         else:
             self._index -= 1
             self._refuse()
@@ -397,7 +414,7 @@ class _Reader:
             raise PredicateError(f"a comparison without a column is not supported; {_SUPPORTED}")
         if operator != "<=>":
             return left.compare(operator, right)
-        return IsNull(left.name) if right is None else And((IsNotNull(left.name), left.compare("=", right)))
+        return left.is_null() if right is None else And((IsNotNull(left.name), left.compare("=", right)))
 
     def _subject(self, operand: _Operand) -> Subject:
         if isinstance(operand, Subject):
@@ -406,12 +423,12 @@ class _Reader:
 
     def _column(self, operand: _Operand) -> str:
         subject = self._subject(operand)
-        if subject.function:
+        if not subject.is_column:
             raise PredicateError(f"a column is expected, not a function of one; {_SUPPORTED}")
         return subject.name
 
     def _read_value(self) -> literal.Literal:
-        return self._value(self._read_operand())
+        return self._value(self._read_sum())
 
     def _value(self, operand: _Operand) -> literal.Literal:
         if isinstance(operand, Subject):
@@ -448,6 +465,15 @@ class _Reader:
         if function == _EXPRESSION:
             return subject.matches(text)
         return subject.is_like(_PIECES[function].format(escape_like(text)))
+
+    def _read_has_type(self) -> Node:
+        """Read what casts and sums are written as by `tree.to_text`."""
+        self._index += 2
+        column = self._column(self._read_operand(calls=False))
+        self._require(",")
+        kind = self._read_text("has_type")
+        self._require(")")
+        return HasType(column, kind)
 
     def _read_like(self, subject: Subject) -> Node:
         """Read the pattern after LIKE, and its escape character."""
@@ -497,6 +523,35 @@ class _Reader:
                 return tuple(values)
             index += 1
 
+    def _read_sum(self) -> _Operand:
+        """Read an operand, or a sum of literals, and of a column at most."""
+        return self._continue_sum(self._read_operand())
+
+    def _continue_sum(self, operand: _Operand) -> _Operand:
+        """Read what is added to an operand, or multiplied with it."""
+        operand = self._continue_product(operand)
+        while self._tokens[self._index] in ("+", "-"):
+            is_negative = self._tokens[self._index] == "-"
+            self._index += 1
+            other = self._continue_product(self._read_operand())
+            if isinstance(other, Subject) and not isinstance(operand, Subject) and not is_negative:
+                operand, other = other, operand
+            number = self._number(other)
+            number = -number if is_negative else number
+            operand = operand.add(number) if isinstance(operand, Subject) else add(self._number(operand), number)
+        return operand
+
+    def _continue_product(self, operand: _Operand) -> _Operand:
+        while self._tokens[self._index] == "*":
+            self._index += 1
+            operand = multiply(self._number(operand), self._number(self._read_operand()))
+        return operand
+
+    def _number(self, operand: _Operand) -> Number:
+        if type(operand) not in (int, decimal.Decimal):
+            raise PredicateError(f"arithmetic is of whole numbers and decimals, and sums of a column; {_SUPPORTED}")
+        return cast(Number, operand)
+
     def _read_operand(self, calls: bool = True) -> _Operand:
         """Read a column, a function of one, or a literal, each perhaps in parentheses.
 
@@ -528,6 +583,9 @@ class _Reader:
             self._index += 1
             if token == ")" and depth:
                 depth -= 1
+            elif token in ("+", "-", "*") and depth:
+                self._index -= 1
+                operand = self._continue_sum(operand)
             elif token == "::":
                 operand = self._cast(operand, self._read_type())
             else:
@@ -609,6 +667,8 @@ class _Reader:
         """Read a function or a cast."""
         is_cast = word in _CASTS
         is_typed = self._spark and word in _TYPES
+        if calls and word in _DEFAULTS:
+            return self._read_default()
         if not calls or not (is_cast or is_typed or word in _FUNCTIONS):
             self._refuse("" if word in _REFUSED else f"the function {self._tokens[self._index]}")
         self._index += 2
@@ -624,6 +684,16 @@ class _Reader:
             self._refuse("such a CAST" if is_cast else "")
         return operand
 
+    def _read_default(self) -> Subject:
+        """Read a column, or a function of one, with a literal in place of null."""
+        self._index += 2
+        subject = self._subject(self._read_sum())
+        self._require(",")
+        value = self._read_value()
+        if value is None or subject.default is not None or not self._takes(")"):
+            self._refuse("coalesce of anything but a column and a literal")
+        return replace(subject, default=value)
+
     def _read_type(self) -> str:
         """Read a type; return its kind (see `_TYPES`), empty if there is no such type."""
         forms = _TYPES.get(self._tokens[self._index].upper(), {})
@@ -634,8 +704,15 @@ class _Reader:
         return ""
 
     def _cast(self, operand: _Operand, kind: str) -> _Operand:
-        if isinstance(operand, Subject) and kind == "string" and not operand.function:
-            return Subject(operand.name, kind)
+        if isinstance(operand, Subject) and operand.is_column:
+            if kind == "string":
+                return Subject(operand.name, kind)
+            if kind in _KINDS:
+                return Subject(operand.name, kind=_KINDS[kind])
+        if type(operand) is int and kind in _INTEGER_BITS:
+            limit = 1 << (_INTEGER_BITS[kind] - 1)
+            if -limit <= operand < limit:
+                return operand
         if not isinstance(operand, str) or kind in ("", "string"):
             self._refuse("such a CAST")
         return literal.parse_typed(kind, operand)

@@ -17,6 +17,7 @@ from ..errors import ParquetBloomError, UnreadableColumnError
 from ..file.metadata_cache import SHARED_CACHE, MetadataCache
 from ..predicate import literal, tree
 from ..predicate.patterns import escape_like
+from ..predicate.subject import Subject
 from ..predicate.tree import (
     Compare,
     Contains,
@@ -28,7 +29,6 @@ from ..predicate.tree import (
     NotContains,
     NotEqual,
     NotIn,
-    Subject,
     all_of,
     any_of,
 )

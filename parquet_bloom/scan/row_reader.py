@@ -55,7 +55,7 @@ BATCH_ROWS = 65_536
 
 _DEFAULTS = ScanOptions()
 
-_NEGATIVE = (tree.NotEqual, tree.NotIn, tree.NotContains, tree.CallNotIn)
+_NEGATIVE = (tree.NotEqual, tree.NotIn, tree.NotContains, tree.CallNotIn, tree.NotLike, tree.NotMatches)
 
 _Use = Callable[[RowBatch, LocatedRows], tuple[R, int]]
 """Makes a result of located rows, and says how many bytes it keeps in memory."""

@@ -21,6 +21,7 @@ from ...errors import PredicateError
 from ...predicate import tree
 from ...predicate.literal import Literal
 from ...predicate.patterns import escape_like, normalize_like
+from ...predicate.subject import Subject
 from ...predicate.tree import CallIn, Compare, Contains, Equal, In, IsNotNull, IsNull, Node, all_of, any_of
 from ...util.arrow_values import make_scalar
 from ..session.jvm import JavaObject, Jvm, class_name, iter_elements
@@ -235,7 +236,7 @@ class _CatalystReader:
         text = self._read_literal(item.children[1], "string")
         if not is_plain_text(field.type) or not isinstance(text, str):
             raise _Unknown
-        subject = tree.Subject(field.name)
+        subject = Subject(field.name)
         if item.kind in _PIECES:
             return subject.is_like(_PIECES[item.kind].format(escape_like(text)))
         return subject.is_like(normalize_like(text, item.json["escapeChar"]))
