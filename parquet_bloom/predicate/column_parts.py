@@ -68,8 +68,8 @@ class DictionaryValues(NamedTuple):
     values: pa.Array | StoredColumn
 
 
-DictionaryReader = Callable[[str, NDArray[np.intp]], DictionaryValues | None]
-"""Reads the distinct values of a column in those of some row groups in which they are known and worth reading."""
+DictionaryReader = Callable[[str, NDArray[np.intp], float], DictionaryValues | None]
+"""Reads the distinct values of a column in some row groups, where that costs at most a share of reading these."""
 
 
 class _Term(NamedTuple):

@@ -79,6 +79,8 @@ _PROBE = itemgetter(1)
 _IS_POSSIBLE = attrgetter("possible")
 
 _NO_HASHES: NDArray[np.generic] = np.empty(0, np.uint64)
+_SAMPLE = 32  # dictionaries that are read to see whether more of them are worth it
+_LEAST_SHARE = 1 / 16  # of the bytes of a row group: a dictionary that costs less is read in any case
 _MANY_CODES = 1024  # fewer are counted, which takes less time than to sort
 
 
@@ -282,23 +284,39 @@ class PruningPredicate:
             everywhere = np.ones(evaluation.count, np.bool_)
             assumed = {place: everywhere for later, _ in usable[number:] for place in later.places}
             undecided &= ~self.possible(self._evaluate(evaluation, assumed))
-            positions = np.flatnonzero(undecided)
-            dictionaries = read(part.column, positions) if len(positions) else None
-            if dictionaries is None:
-                continue
-            try:
-                found = evaluate_part(part, dictionaries, self._timezone, self._probes)
-            except PredicateError:  # rows are evaluated, which is an error where it should be
-                continue
-            denied, certain = np.zeros((2, evaluation.count), np.bool_)
-            has_nulls = column.has_nulls[dictionaries.positions]
-            denied[dictionaries.positions] = ~found.any_value & (not found.null or has_nulls == NO)
-            if not part.is_of_elements:
-                certain[dictionaries.positions] = found.all_values & (found.null or has_nulls == NO)
+            denied, certain = self._ask_dictionaries(part, column, np.flatnonzero(undecided), read)
             evaluation.by_dictionaries.append((part, denied, certain))
             if denied.any():
                 verdicts = self._evaluate(evaluation)
         return self._find_certain(evaluation, verdicts)
+
+    def _ask_dictionaries(
+        self, part: ColumnPart, column: PruningStatisticsArray, positions: NDArray[np.intp], read: DictionaryReader
+    ) -> NDArray[np.bool_]:
+        """Return where dictionaries deny a part, and where they make it certain, as two rows.
+
+        The first ones show how many of them decide anything: further ones are read as far as that is worth their bytes.
+        """
+        found = np.zeros((2, len(column)), np.bool_)
+        share, start = 1.0, 0
+        while start < len(positions):
+            some = positions[start : start + _SAMPLE] if start == 0 else positions[start:]
+            start += len(some)
+            dictionaries = read(part.column, some, share)
+            if dictionaries is None:
+                continue
+            try:
+                verdicts = evaluate_part(part, dictionaries, self._timezone, self._probes)
+            except PredicateError:  # rows are evaluated, which is an error where it should be
+                break
+            at = dictionaries.positions
+            has_no_nulls = column.has_nulls[at] == NO
+            found[0, at] = ~verdicts.any_value & (not verdicts.null or has_no_nulls)
+            if not part.is_of_elements:
+                found[1, at] = verdicts.all_values & (verdicts.null or has_no_nulls)
+            num_decided = np.count_nonzero(found[0, at] | found[1, at])
+            share = max(_LEAST_SHARE, num_decided / max(len(at), 1))
+        return found
 
     def _find_certain(self, evaluation: _Evaluation, verdicts: NDArray[np.int32]) -> NDArray[np.int32]:
         """Return the verdicts, with those of containers all of whose rows match."""

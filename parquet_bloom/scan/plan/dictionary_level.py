@@ -27,7 +27,7 @@ from ...storage import OPEN_FILE_BUDGET, FileIdentity, OpenFiles
 REQUEST_BYTES = 256 << 10
 """Bytes that are read in the time that a request to an object store takes (`slow_store.py`)."""
 
-_LEAST_SHARE = 2  # a dictionary is read if the row group has at least so many times its bytes
+_MOST_SHARE = 0.5  # of the bytes of a row group: a dictionary that costs more is not read
 _MOST_KEPT = 32 << 20  # bytes of the values of a column that are kept with the statistics of files
 _MOST_AT_ONCE = 256  # dictionaries that are read together, of as many files at most
 _FEW_OF = 8  # row groups are few if they are one of so many
@@ -40,12 +40,16 @@ class _Column(NamedTuple):
     ----------
     leaf : the column.
     locations : of each row group, see `ColumnStatistics.dictionaries`.
-    worthwhile : which of them are worth reading (bool).
+    shares : what part of its row group's bytes each costs (float); infinite for those that cannot be used.
     """
 
     leaf: SchemaLeaf
     locations: NDArray[np.int64]
-    worthwhile: NDArray[np.bool_]
+    shares: NDArray[np.float64]
+
+    def choose(self, positions: NDArray[np.intp], share: float) -> NDArray[np.intp]:
+        """Return those of some row groups whose dictionaries cost at most a share of their bytes."""
+        return positions[self.shares[positions] <= min(share, _MOST_SHARE)]
 
 
 def _find_column(
@@ -55,12 +59,13 @@ def _find_column(
     columns = [of_file.columns[name] for of_file in statistics]
     joined = join_parts([column.part for column in columns if column is not None])
     locations = joined.dictionaries[joined.start : joined.stop]
-    worthwhile = locations[:, 1] > 0
-    if worthwhile.any():
-        cost = _LEAST_SHARE * (locations[:, 1] + request_bytes)
-        worthwhile &= cost <= np.concatenate([_measure_row_groups(footer) for footer in footers])
+    exists = locations[:, 1] > 0
+    shares = np.full(len(locations), np.inf)
+    if exists.any():
+        sizes = np.concatenate([_measure_row_groups(footer) for footer in footers])
+        shares[exists] = (locations[exists, 1] + request_bytes) / np.maximum(sizes[exists], 1)
     assert columns[0] is not None
-    return _Column(columns[0].leaf, locations, worthwhile)
+    return _Column(columns[0].leaf, locations, shares)
 
 
 def _measure_row_groups(footer: Footer) -> NDArray[np.int64]:
@@ -83,7 +88,7 @@ class _Values(NamedTuple):
 def _join_values(column: _Column, positions: NDArray[np.intp], read: Dictionaries) -> _Values:
     """Return what was read of dictionaries, without those that cannot be used: they are not read again."""
     is_read = read.counts >= 0
-    column.worthwhile[positions[~is_read]] = False
+    column.shares[positions[~is_read]] = np.inf
     return _Values(positions[is_read], np.cumsum(read.counts[is_read]), read.values)
 
 
@@ -117,8 +122,14 @@ class DictionaryTable:
         self._columns: dict[str, _Column] = {}
         self._known: dict[str, _Values] = {}
 
-    def read(self, name: str, positions: NDArray[np.intp]) -> tuple[DictionaryValues | None, NDArray[np.intp]]:
+    def read(
+        self, name: str, positions: NDArray[np.intp], share: float
+    ) -> tuple[DictionaryValues | None, NDArray[np.intp]]:
         """Read the dictionaries of a column in some row groups, as far as they are worth it, and keep them.
+
+        Parameters
+        ----------
+        share : see `DictionaryReader`; of those that are known it does not matter.
 
         Returns
         -------
@@ -130,11 +141,14 @@ class DictionaryTable:
             request_bytes = 0 if self._open_files is not None else REQUEST_BYTES
             column = _find_column(self._footers, self._statistics, name, request_bytes)
             self._columns[name] = column
-        wanted = positions[column.worthwhile[positions]]
+        missing = column.choose(positions, share)
         if self._open_files is None:
-            return None, wanted
+            return None, missing
         known = self._known.get(name)
-        missing = wanted if known is None else np.setdiff1d(wanted, known.positions, assume_unique=True)
+        wanted = missing
+        if known is not None:
+            missing = np.setdiff1d(wanted, known.positions, assume_unique=True)
+            wanted = np.union1d(wanted, np.intersect1d(positions, known.positions, assume_unique=True))
         read: list[NDArray[np.intp]] = []
         for start in range(0, len(missing), _MOST_AT_ONCE):
             some = missing[start : start + _MOST_AT_ONCE]
@@ -163,7 +177,7 @@ class DictionaryTable:
             if not opened.are_unchanged():
                 return None
         if read is None:
-            column.worthwhile[:] = False
+            column.shares[:] = np.inf
             return None
         return _join_values(column, positions, read)
 
@@ -203,12 +217,12 @@ def make_dictionary_reader(file: BloomFile, statistics: FileStatistics) -> Dicti
     """Return what reads the dictionaries of a file that is open, all of a column at once."""
     columns: dict[str, _Column] = {}
 
-    def read(name: str, positions: NDArray[np.intp]) -> DictionaryValues | None:
+    def read(name: str, positions: NDArray[np.intp], share: float) -> DictionaryValues | None:
         if name not in columns:
             request_bytes = REQUEST_BYTES if file.source.path is None else 0
             columns[name] = _find_column([file.footer], [statistics], name, request_bytes)
         column = columns[name]
-        wanted = positions[column.worthwhile[positions]]
+        wanted = column.choose(positions, share)
         if not len(wanted):
             return None
         ranges, locations = FetchedRanges(file.source), column.locations[wanted]

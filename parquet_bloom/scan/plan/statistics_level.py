@@ -233,8 +233,8 @@ class StatisticsBatch:
         verdicts = np.zeros(int(ends[-1]), np.int32)
         read_now: list[tuple[str, NDArray[np.intp]]] = []
 
-        def read_dictionaries(name: str, positions: NDArray[np.intp]) -> DictionaryValues | None:
-            found, read = self._dictionaries.read(name, positions)
+        def read_dictionaries(name: str, positions: NDArray[np.intp], share: float) -> DictionaryValues | None:
+            found, read = self._dictionaries.read(name, positions, share)
             read_now.append((name, read))
             return found
 
