@@ -483,6 +483,10 @@ def read_column(footers: Sequence[Footer], column: FileColumn, draft: str | None
     else:
         disagrees = np.not_equal(num_values, num_rows)
         has_values[disagrees] = has_nulls[disagrees] = UNKNOWN
+    has_nans = None
+    if column_type.kind is Kind.FLOAT:
+        has_nans = np.where(stored["nan_count"] == 0, NO, UNKNOWN).astype(np.int8)
+        has_nans[(~usual) | (records["statistics_start"] < 0)] = UNKNOWN
     has_filter = (records["filter_offset"] != -1) | (records["filter_fields"] > 0)
     has_filter &= not column.doubts & Doubt.FILTERS
     low, low_known, high, high_known, cut = _decode_bounds(column, data, which, stored)
@@ -500,6 +504,7 @@ def read_column(footers: Sequence[Footer], column: FileColumn, draft: str | None
         high_known,
         has_filter & column_type.hashable,
         cut=cut,
+        has_nans=has_nans,
     )
     locations = np.stack([records["filter_offset"], records["filter_length"]], axis=1)
     dictionaries = _locate_dictionaries(records, usual, np.array([footer.start for footer in footers], np.int64)[which])

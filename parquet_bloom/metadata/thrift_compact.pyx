@@ -896,7 +896,8 @@ def index_footers(list footers not None, const int64_t[::1] starts not None):
 # false, 0 where it is absent.
 BOUNDS = ("min_value", "max_value", "legacy_min", "legacy_max")
 STATISTICS_DTYPE = np.dtype([
-    ("is_usual", np.int64), ("has_null_count", np.int64), ("null_count", np.int64), ("max_is_exact", np.int64),
+    ("is_usual", np.int64), ("has_null_count", np.int64), ("null_count", np.int64), ("nan_count", np.int64),
+    ("max_is_exact", np.int64),
     ("start", np.int64, 4), ("length", np.int64, 4), ("number", np.uint64, 4),
 ])
 
@@ -905,6 +906,7 @@ cdef struct ChunkStatistics:
     int64_t is_usual
     int64_t has_null_count
     int64_t null_count
+    int64_t nan_count       # -1 for none
     int64_t max_is_exact
     int64_t start[4]
     int64_t length[4]
@@ -924,6 +926,12 @@ cdef int _read_statistics(Cursor cursor, ChunkStatistics* statistics) except -1 
                 return 0
             statistics.null_count = cursor.integer()
             statistics.has_null_count = 1
+            continue
+        if field.id == 9:
+            if statistics.nan_count != -1 or not _is_int(field.type):
+                statistics.is_usual = 0
+                return 0
+            statistics.nan_count = cursor.integer()
             continue
         if field.id == 7 and (field.type == TRUE or field.type == FALSE):
             statistics.max_is_exact = 1 if field.type == TRUE else -1
@@ -985,7 +993,7 @@ def read_statistics(
         record = <ChunkStatistics*>&raw[i * sizeof(ChunkStatistics)]
         for j in range(4):
             record.start[j] = -1
-        record.is_usual = 1
+        record.is_usual, record.nan_count = 1, -1
         cursor.data, cursor.end = <const uint8_t*>PyBytes_AS_STRING(data), len(data)
         if not _has_path(cursor.data, cursor.end, paths[i], encoded_path):
             record.is_usual = 0

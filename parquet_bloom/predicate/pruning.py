@@ -478,10 +478,13 @@ class PruningPredicate:
         if leaf.value is None:
             self._rule_out(verdicts, slice(None), f"a comparison of {name} with NULL is never true", "type")
             return
-        if column_type.kind is Kind.FLOAT and (
-            leaf.operator in (">", ">=") or (isinstance(leaf.value, float) and math.isnan(leaf.value))
-        ):
-            return  # NaN is above all numbers, and bounds do not include it
+        if column_type.kind is Kind.FLOAT and isinstance(leaf.value, float) and math.isnan(leaf.value):
+            return
+        applies = np.ones(len(column), np.bool_)
+        if column_type.kind is Kind.FLOAT and leaf.operator in (">", ">="):
+            applies = _has_no_nans(column)  # NaN is above all numbers, and bounds do not include it
+            if not applies.any():
+                return
         limits = self._limits.get((id(leaf), column_type))
         if limits is None:
             limits = make_bounds(leaf.value, column_type, self._timezone)
@@ -496,11 +499,12 @@ class PruningPredicate:
                 self._rule_out(verdicts, slice(None), reason, "type")
             return
         operator = leaf.operator
-        if operator == "<" and isinstance(limit, float) and (column_type.length != 8 or limit != leaf.value):
+        if operator in ("<", ">") and isinstance(limit, float) and (column_type.length != 8 or limit != leaf.value):
             # Engines that widen the column compare with the literal itself, not with the nearest value of the column's
             # type; and no double equals a Decimal beyond the range of doubles.
-            operator = "<="
-        self._rule_out(verdicts, _find_beyond(column, operator, limit), f"{name} lies outside of its range", "range")
+            operator += "="
+        beyond = _find_beyond(column, operator, limit) & applies
+        self._rule_out(verdicts, beyond, f"{name} lies outside of its range", "range")
 
     def _evaluate_not_equal(
         self, leaf: NotEqual | NotIn, column: PruningStatisticsArray, verdicts: NDArray[np.int32]
@@ -509,9 +513,10 @@ class PruningPredicate:
         if None in leaf.literals:
             self._rule_out(verdicts, slice(None), f"a comparison of {name} with NULL is never true", "type")
             return
-        if column.column_type.kind is Kind.FLOAT:
-            return
-        constant = np.flatnonzero(column.low_known & column.high_known)
+        is_known = column.low_known & column.high_known
+        if column.column_type.kind is Kind.FLOAT:  # engines that widen the column find another value than the nearest
+            is_known = is_known & _has_no_nans(column) & (column.column_type.length == 8)
+        constant = np.flatnonzero(is_known)
         if column.cut is not None:  # values need not be what they begin with
             constant = constant[~column.cut[constant]]
         constant = constant[column.low[constant] == column.high[constant]]
@@ -585,6 +590,10 @@ def _find_beyond(column: PruningStatisticsArray, operator: str, limit: Domain) -
         for i in np.flatnonzero(beyond & column.cut).tolist():
             beyond[i] = not limit.startswith(column.high[i])
     return beyond
+
+
+def _has_no_nans(column: PruningStatisticsArray) -> NDArray[np.bool_]:
+    return np.zeros(len(column), np.bool_) if column.has_nans is None else column.has_nans == NO
 
 
 def _find_successor(prefix: bytes) -> bytes | None:
