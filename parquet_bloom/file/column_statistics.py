@@ -73,16 +73,17 @@ class StatisticsPart(NamedTuple):
 
     Attributes
     ----------
-    evidence, locations : as in `ColumnStatistics`.
+    evidence, locations, dictionaries : as in `ColumnStatistics`.
     """
 
     evidence: PruningStatisticsArray
     locations: NDArray[np.int64]
+    dictionaries: NDArray[np.int64]
     start: int
     stop: int
 
 
-def join_parts(parts: Sequence[StatisticsPart]) -> tuple[PruningStatisticsArray, NDArray[np.int64]]:
+def join_parts(parts: Sequence[StatisticsPart]) -> StatisticsPart:
     """Concatenate evidence and locations of a column in files of one layout."""
     runs = [parts[0]]
     for part in parts[1:]:
@@ -93,10 +94,13 @@ def join_parts(parts: Sequence[StatisticsPart]) -> tuple[PruningStatisticsArray,
             runs.append(part)
     first = runs[0]
     if len(runs) == 1 and first.start == 0 and first.stop == len(first.locations):
-        return first.evidence, first.locations
+        return first
     evidence = PruningStatisticsArray.joined([run.evidence.part(run.start, run.stop) for run in runs])
     locations = [run.locations[run.start : run.stop] for run in runs]
-    return evidence, locations[0] if len(locations) == 1 else np.concatenate(locations)
+    dictionaries = [run.dictionaries[run.start : run.stop] for run in runs]
+    if len(runs) == 1:
+        return StatisticsPart(evidence, locations[0], dictionaries[0], 0, len(locations[0]))
+    return StatisticsPart(evidence, np.concatenate(locations), np.concatenate(dictionaries), 0, len(evidence))
 
 
 @dataclass(eq=False, slots=True)
@@ -111,6 +115,8 @@ class ColumnStatistics:
     evidence : the statistics of the footer, without filters.
     locations : int64 of shape (row groups, 2): offset and length of the filter with its header, by the footer; the
         offset is -1 where there is none, or the column chunk is malformed.
+    dictionaries : int64 of shape (row groups, 3): offset and length of the dictionary page that has every value, with
+        its header, and the chunk's codec; the length is 0 where the footer does not prove that there is one.
     starts : int64, offset of the filter's bitset in the file.
     num_bytes : int64, size of the bitset; 0 for a filter that cannot be used, UNREAD before its header is read.
     problems : why the filter cannot be used, or None.
@@ -125,11 +131,15 @@ class ColumnStatistics:
 
     @property
     def evidence(self) -> PruningStatisticsArray:
-        return join_parts([self.part])[0]
+        return join_parts([self.part]).evidence
 
     @property
     def locations(self) -> NDArray[np.int64]:
-        return join_parts([self.part])[1]
+        return join_parts([self.part]).locations
+
+    @property
+    def dictionaries(self) -> NDArray[np.int64]:
+        return join_parts([self.part]).dictionaries
 
     def is_bounded(self, row_group: int) -> bool:
         """Return whether the values of a row group have bounds, or there are none."""
@@ -343,7 +353,7 @@ def _read_statistics(
         own, error = {}, None
         for index, (column, evidence, bitsets) in columns.items():
             error = error or evidence.errors.get(number)
-            part = StatisticsPart(evidence.evidence, evidence.locations, start, end)
+            part = StatisticsPart(evidence.evidence, evidence.locations, evidence.dictionaries, start, end)
             starts, num_bytes = bitsets[:, start:end]
             problems: list[str | None] = [None] * len(num_rows)
             own[index] = ColumnStatistics(column.leaf, column.stored.name, part, starts, num_bytes, problems)
@@ -423,11 +433,13 @@ class ColumnEvidence(NamedTuple):
     evidence : its statistics, without filters, in the row groups of all files.
     locations : int64 of shape (row groups, 2): offset and length of the filter with its header, by the footer; the
         offset is -1 where there is none, or the column chunk is malformed.
+    dictionaries : as in `ColumnStatistics`.
     errors : {number of a file: why its statistics cannot be read}.
     """
 
     evidence: PruningStatisticsArray
     locations: NDArray[np.int64]
+    dictionaries: NDArray[np.int64]
     errors: dict[int, ParquetBloomError]
 
 
@@ -471,6 +483,10 @@ def read_column(footers: Sequence[Footer], column: FileColumn, draft: str | None
     else:
         disagrees = np.not_equal(num_values, num_rows)
         has_values[disagrees] = has_nulls[disagrees] = UNKNOWN
+    has_nans = None
+    if column_type.kind is Kind.FLOAT:
+        has_nans = np.where(stored["nan_count"] == 0, NO, UNKNOWN).astype(np.int8)
+        has_nans[(~usual) | (records["statistics_start"] < 0)] = UNKNOWN
     has_filter = (records["filter_offset"] != -1) | (records["filter_fields"] > 0)
     has_filter &= not column.doubts & Doubt.FILTERS
     low, low_known, high, high_known, cut = _decode_bounds(column, data, which, stored)
@@ -488,8 +504,10 @@ def read_column(footers: Sequence[Footer], column: FileColumn, draft: str | None
         high_known,
         has_filter & column_type.hashable,
         cut=cut,
+        has_nans=has_nans,
     )
     locations = np.stack([records["filter_offset"], records["filter_length"]], axis=1)
+    dictionaries = _locate_dictionaries(records, usual, np.array([footer.start for footer in footers], np.int64)[which])
     errors: dict[int, ParquetBloomError] = {}
     if not usual.all():
         row_groups = np.arange(len(which)) - (np.cumsum(counts) - counts)[which]
@@ -508,7 +526,24 @@ def read_column(footers: Sequence[Footer], column: FileColumn, draft: str | None
             done = int(run[-1]) + 1
         parts.append(evidence.part(done, len(which)))
         evidence = PruningStatisticsArray.joined([part for part in parts if len(part)])
-    return ColumnEvidence(evidence, locations, errors)
+    return ColumnEvidence(evidence, locations, dictionaries, errors)
+
+
+def _locate_dictionaries(
+    records: NDArray[np.void], usual: NDArray[np.bool_], ends: NDArray[np.int64]
+) -> NDArray[np.int64]:
+    """Return where dictionaries are that have every value of their column chunk; see `ColumnStatistics.dictionaries`.
+
+    Parameters
+    ----------
+    usual : which chunks are as the schema says.
+    ends : of the data of each chunk's file.
+    """
+    start, stop, size = records["dictionary_page_offset"], records["data_page_offset"], records["compressed_size"]
+    proven = usual & (records["dictionary_only"] == 1) & (records["external"] == 0) & (records["codec"] >= 0)
+    proven &= (start > 0) & (start < stop) & (size > 0)
+    proven &= (stop - start < size) & (size <= ends - start)
+    return np.stack([start, np.where(proven, stop - start, 0), np.where(proven, records["codec"], 0)], axis=1)
 
 
 def _find_chunks(footer: Footer, number: int) -> NDArray[np.int64]:

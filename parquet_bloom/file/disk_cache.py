@@ -22,7 +22,7 @@ log = logger("parquet_bloom.storage")
 
 DISK_BYTES = 1 << 30
 
-_NAME = "footers-3.sqlite"  # 3: the version of the record layout
+_NAME = "footers-4.sqlite"  # 4: the version of the record layout
 _CHECKSUM = struct.Struct("<Q")
 # Lengths of identity and footer in bytes; the footer's offset; number of filter headers; number of other ranges.
 _HEADER = struct.Struct("<IIQII")

@@ -17,7 +17,6 @@ from ..hashing.arrow_keys import keys_of
 from ..hashing.column_type import ColumnType, Domain
 from ..metadata.footer import SchemaLeaf
 from ..metadata.page_index import read_page_header
-from ..metadata.thrift_compact import read_struct
 from ..storage.paths import GivenPath
 from .bloom_file import BloomFile, open
 from .column_reader import ColumnReader
@@ -34,10 +33,6 @@ BOUND_BYTES = 64
 """Bytes stored of a text's min and max: writers truncate there, too."""
 
 _HEADER_BYTES = 64  # enough for the header of a dictionary page
-_ENCODINGS, _ENCODING_STATS = 2, 13  # fields of a column chunk's metadata
-_DATA_PAGES = (0, 3)
-_DICTIONARY_ENCODINGS = (2, 8)
-_PLAIN = 0
 
 
 class Chunk(NamedTuple):
@@ -224,7 +219,7 @@ def _survey_chunk(
     statistics = footer.statistics(record)
     low, high = decode_leaf_bounds(footer, leaf, statistics)
     nulls = statistics.null_count or 0
-    dictionary = _all_in_dictionary(file, record)
+    dictionary = bool(record["dictionary_only"]) and record["dictionary_page_offset"] > 0
     return Chunk(
         num_values=max(0, int(record["num_values"]) - max(0, nulls)),
         num_bytes=int(record["compressed_size"]),
@@ -234,19 +229,6 @@ def _survey_chunk(
         high=high[:BOUND_BYTES] if isinstance(high, bytes) else high,
         ndv=_dictionary_size(heads.get(int(record["dictionary_page_offset"]))) if dictionary else None,
     )
-
-
-def _all_in_dictionary(file: BloomFile, record: np.void) -> bool:
-    """Return whether all data pages are dictionary-encoded, according to the footer."""
-    if record["dictionary_page_offset"] <= 0:
-        return False
-    fields = read_struct(file.footer.data, int(record["meta_start"]))[0]
-    pages = fields.get(_ENCODING_STATS)
-    if isinstance(pages, list) and pages:
-        used = {page.get(2) for page in pages if isinstance(page, dict) and page.get(1) in _DATA_PAGES}
-        return bool(used) and used <= {*_DICTIONARY_ENCODINGS}
-    encodings = fields.get(_ENCODINGS)
-    return isinstance(encodings, list) and _PLAIN not in encodings
 
 
 def _dictionary_size(head: bytes | None) -> int | None:

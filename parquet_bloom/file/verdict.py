@@ -313,6 +313,7 @@ _NEARLY_ALL = 0.9  # share of row groups with dictionaries that may represent al
 _SOME = 0.25  # share of row groups with dictionaries that say something of the others, if their min and max agree
 _FEW = 0.1  # share of distinct values: small
 _MANY = 0.5  # share of distinct values: large
+_REPEATED = 0.2  # share of values that are distinct: of more, a dictionary is not much smaller than the column
 _MOSTLY_ALIKE = 0.5  # share of pairs of row groups with the same min or max: large
 _SELDOM_ALIKE = 0.05  # share of pairs of row groups with the same min or max: small
 _ENOUGH = 8  # row groups needed for conclusions from min and max
@@ -493,13 +494,20 @@ class Advice:
                 return NO, _describe_existing(advice)
         if total > 1 and advice.in_range <= max(_SORTED, 1.5 / total):
             return NO, f"min and max alone leave {advice.in_range:.1%} of the row groups: it is sorted, or nearly"
+        known = None
+        if advice.dictionary == 1 and in_dictionaries is not None and in_dictionaries <= _REPEATED:
+            known = f"dictionaries hold all of its values, of which {in_dictionaries:.2%} are distinct: they rule out"
+            known += " what filters would"
         if advice.holding is None:
-            return _judge_without_values(advice, in_dictionaries) if weak is None else (MAYBE, weak)
+            verdict = _judge_without_values(advice, in_dictionaries) if weak is None else (MAYBE, weak)
+            return verdict if known is None or verdict[0] == NO else (NO, known)
         few = "" if advice.distinct is None else f"; {advice.distinct:.2%} of a row group's values are distinct"
         if total > 1 and (advice.holding * total - 1) / (total - 1) >= _EVERYWHERE:
             return NO, f"a value is in about {advice.holding:.0%} of the row groups, which have to be read{few}"
         if total > 1 and advice.in_range - advice.holding < _WORTH:
             return NO, f"min and max leave {advice.in_range:.0%} of the row groups, {advice.holding:.0%} hold the value"
+        if known is not None:
+            return NO, known
         if weak is not None:
             return MAYBE, weak
         doubts = []

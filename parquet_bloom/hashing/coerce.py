@@ -193,6 +193,8 @@ def is_of_kind(literal: object, column_type: ColumnType) -> bool:
     if isinstance(literal, str) and kind in (Kind.DATE, Kind.TIME, Kind.TIMESTAMP):
         parse = parse_time if kind is Kind.TIME else parse_timestamp
         return parse(_BELOW_MICROSECONDS.sub(r"\1", literal)) is not None
+    if isinstance(literal, str) and kind is Kind.INTEGER:
+        return _INTEGER_TEXT.fullmatch(literal) is not None
     if isinstance(literal, str) and kind is Kind.UUID:
         return _UUID_TEXT.fullmatch(literal) is not None
     return isinstance(literal, _OF_KIND[kind]) and (kind is Kind.BOOLEAN) == isinstance(literal, bool)
@@ -351,9 +353,14 @@ def _in_range(value: int, column_type: ColumnType) -> _Found:
     return value if low <= value <= high else _ABSENT
 
 
+_INTEGER_TEXT = re.compile(r"-?(?:0|[1-9][0-9]{0,39})")
+
+
 def _integer(literal: object, column_type: ColumnType, timezone: str) -> _Found:
     if isinstance(literal, bool):
         return None
+    if isinstance(literal, str):  # engines read other texts of numbers in different ways
+        return _in_range(int(literal), column_type) if _INTEGER_TEXT.fullmatch(literal) else None
     if isinstance(literal, int):
         return _in_range(literal, column_type)
     if isinstance(literal, decimal.Decimal) and literal.is_finite():
@@ -376,7 +383,7 @@ def _decimal(literal: object, column_type: ColumnType, timezone: str) -> _Found:
         # are the same double.
         if math.isinf(literal):
             return _ABSENT
-        if (column_type.precision or 99) > 15:
+        if (column_type.precision or 99) > 15 and not _tells_apart(literal, column_type):
             return None
         literal = decimal.Decimal(repr(float(literal)))  # NumPy's own repr names its type
         nearest = literal.quantize(decimal.Decimal(1).scaleb(-column_type.scale), context=_WIDE)
@@ -393,6 +400,12 @@ def _decimal(literal: object, column_type: ColumnType, timezone: str) -> _Found:
     return None
 
 
+def _tells_apart(literal: float, column_type: ColumnType) -> bool:
+    """Return whether doubles near a literal tell decimals of a type apart, however engines make doubles of these."""
+    return fractions.Fraction(1, 10**column_type.scale) >= _ULPS * fractions.Fraction(math.ulp(literal))
+
+
+_ULPS = 16  # more than engines' conversions are off by
 _EXACT = decimal.Context(prec=decimal.MAX_PREC, Emax=decimal.MAX_EMAX, Emin=decimal.MIN_EMIN)
 _WIDE = decimal.Context(prec=800)
 _FLOAT_FORMATS = {2: "<e", 4: "<f"}
@@ -679,7 +692,7 @@ def make_bounds(literal: object, column_type: ColumnType, timezone: str = "UTC")
     where it has no zone. A literal that equality cannot compare exactly has no bounds either.
     """
     kind = column_type.kind
-    if kind in (Kind.BOOLEAN, Kind.UNKNOWN) or (kind is Kind.BYTES and isinstance(literal, str) and "\\" in literal):
+    if kind is Kind.UNKNOWN or (kind is Kind.BYTES and isinstance(literal, str) and "\\" in literal):
         return LiteralBounds(
             unknown=_NO_ORDER.format(column_type) if kind is not Kind.BYTES else "a text with a backslash"
         )
@@ -704,6 +717,8 @@ def _exactly(literal: object, column_type: ColumnType, timezone: str) -> Literal
 
 def _number(literal: object, column_type: ColumnType, timezone: str) -> LiteralBounds:
     scale = column_type.scale or 0 if column_type.kind is Kind.DECIMAL else 0
+    if isinstance(literal, str) and column_type.kind is Kind.INTEGER and _INTEGER_TEXT.fullmatch(literal):
+        literal = int(literal)
     if isinstance(literal, bool) or not isinstance(literal, int | float | decimal.Decimal):
         return _exactly(literal, column_type, timezone)
     if isinstance(literal, float):
@@ -711,7 +726,8 @@ def _number(literal: object, column_type: ColumnType, timezone: str) -> LiteralB
             low, high = integer_range(column_type)
             return LiteralBounds(None, low) if literal < 0 else LiteralBounds(high, None)
         coerced = coerce([literal], column_type, timezone)
-        if coerced.unknown is not None or (not coerced.values and column_type.kind is Kind.DECIMAL):
+        is_between = not coerced.values and column_type.kind is Kind.DECIMAL
+        if coerced.unknown is not None or (is_between and not _tells_apart(literal, column_type)):
             # Engines compare decimals with doubles as doubles, each in a different way.
             return LiteralBounds(unknown=coerced.unknown or f"{literal!r} lies between decimals of {column_type}")
         if coerced.values:
@@ -741,9 +757,13 @@ def _temporal(literal: object, column_type: ColumnType, timezone: str) -> Litera
         fine = replace(column_type, physical="INT64", length=8, unit="ns")
         per_value = _NANOS // UNITS_PER_SECOND[column_type.unit or "ns"]
     wide = coerce([literal], fine, timezone)
-    if not wide.values:
-        return _exactly(literal, column_type, timezone)
-    nanos = wide.values[0]
+    if wide.values:
+        nanos = wide.values[0]
+    else:  # nanoseconds do not reach as far as a literal does
+        coarse = coerce([literal], replace(fine, unit="us"), timezone)
+        if wide.unknown is not None or not coarse.values:
+            return _exactly(literal, column_type, timezone)
+        return _between(fractions.Fraction(1_000 * int(coarse.values[0]), per_value), column_type)
     assert isinstance(nanos, int)
     below, rest = divmod(nanos, per_value)
     if rest and isinstance(literal, str):  # some engines truncate such digits before they compare

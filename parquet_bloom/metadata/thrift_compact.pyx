@@ -309,7 +309,7 @@ CHUNK_DTYPE = np.dtype([(name, np.int64) for name in (
     "compressed_size", "data_page_offset", "dictionary_page_offset", "path_start", "statistics_start", "filter_offset",
     "filter_length",
     "filter_fields", "offset_index_offset", "offset_index_length", "column_index_offset", "column_index_length",
-    "encrypted", "external")])
+    "encrypted", "external", "dictionary_only")])
 
 ROW_GROUP_DTYPE = np.dtype([(name, np.int64) for name in ("start", "num_rows", "num_columns", "first_chunk")])
 
@@ -338,6 +338,7 @@ cdef struct Chunk:
     int64_t column_index_length
     int64_t encrypted           # 1 when crypto_metadata or encrypted_column_metadata is there
     int64_t external            # 1 when the data is in another file
+    int64_t dictionary_only     # 1 when the footer proves that every value is in the dictionary
 
 
 cdef struct RowGroup:
@@ -390,9 +391,73 @@ cdef int _check_elements(Cursor cursor, const Field* field, int type) except -1 
     return 0
 
 
+cdef enum:
+    PLAIN_DICTIONARY = 2
+    RLE = 3
+    BIT_PACKED = 4
+    RLE_DICTIONARY = 8
+
+    DATA_PAGE = 0
+    INDEX_PAGE = 1
+    DICTIONARY_PAGE = 2
+    DATA_PAGE_V2 = 3
+
+
+cdef bint _prove_by_encodings(Cursor cursor) except -1 nogil:
+    """Read a chunk's list of encodings; return whether it proves that all data pages are dictionary-encoded.
+
+    Only writers of the format's first version tell: they list PLAIN_DICTIONARY for the values and, where pages have plain
+    values as well, PLAIN. Later ones list PLAIN for the dictionary itself (parquet-java: DictionaryFilter).
+    """
+    cdef int element_type = 0
+    cdef uint64_t i, count = cursor.list_header(&element_type)
+    cdef int64_t encoding
+    cdef bint has_dictionary = False, has_others = False
+    for i in range(count):
+        encoding = cursor.integer()
+        if encoding == PLAIN_DICTIONARY:
+            has_dictionary = True
+        elif encoding != RLE and encoding != BIT_PACKED:  # those are of levels
+            has_others = True
+    return has_dictionary and not has_others
+
+
+cdef bint _prove_by_pages(Cursor cursor) except -1 nogil:
+    """Read a chunk's list of PageEncodingStats; return whether it proves that all data pages are dictionary-encoded."""
+    cdef int element_type = 0
+    cdef uint64_t i, count = cursor.list_header(&element_type)
+    cdef int64_t kind, encoding, num_pages
+    cdef bint has_dictionary = False, has_others = False
+    cdef Field field
+    for i in range(count):
+        kind = encoding = num_pages = -1
+        field.id = 0
+        while cursor.next_field(&field):
+            if not 1 <= field.id <= 3:
+                cursor.skip(field.type, 4)
+            elif not _is_int(field.type):
+                has_others = True
+                cursor.skip(field.type, 4)
+            elif field.id == 1:
+                kind = cursor.integer()
+            elif field.id == 2:
+                encoding = cursor.integer()
+            else:
+                num_pages = cursor.integer()
+        if num_pages < 0 or not DATA_PAGE <= kind <= DATA_PAGE_V2:
+            has_others = True
+        elif num_pages and (kind == DATA_PAGE or kind == DATA_PAGE_V2):
+            if encoding == PLAIN_DICTIONARY or encoding == RLE_DICTIONARY:
+                has_dictionary = True
+            else:
+                has_others = True
+    return has_dictionary and not has_others
+
+
 cdef int _index_meta(Cursor cursor, Chunk* chunk) except -1 nogil:
     cdef Field field
     cdef int64_t value
+    cdef int by_encodings = -1, by_pages = -1
     field.id = 0
     chunk.meta_start = cursor.pos
     while cursor.next_field(&field):
@@ -424,8 +489,17 @@ cdef int _index_meta(Cursor cursor, Chunk* chunk) except -1 nogil:
             continue
         if field.id == 2:
             _check_elements(cursor, &field, I32)
-        elif field.id == 8 or field.id == 13:
+            if field.type == LIST:
+                by_encodings = _prove_by_encodings(cursor) if by_encodings < 0 else 0
+                continue
+        elif field.id == 8:
             _check_elements(cursor, &field, STRUCT)
+        elif field.id == 13:
+            _check_elements(cursor, &field, STRUCT)
+            if field.type == LIST:
+                by_pages = _prove_by_pages(cursor) if by_pages < 0 else 0
+                continue
+            by_pages = 0
         elif field.id == 3 and field.type == LIST:
             _check_elements(cursor, &field, BINARY)
             chunk.path_start = cursor.pos
@@ -433,6 +507,7 @@ cdef int _index_meta(Cursor cursor, Chunk* chunk) except -1 nogil:
             chunk.statistics_start = cursor.pos
         cursor.skip(field.type, 3)
     chunk.meta_end = cursor.pos
+    chunk.dictionary_only = (by_encodings if by_pages < 0 else by_pages) == 1
     return 0
 
 
@@ -476,7 +551,7 @@ cdef int _index_row_group(Cursor cursor, int64_t number, Records* row_groups, Re
     cdef int64_t* words = <int64_t*>&blank
     for i in range(sizeof(Chunk) // 8):
         words[i] = -1
-    blank.filter_fields = blank.encrypted = blank.external = 0
+    blank.filter_fields = blank.encrypted = blank.external = blank.dictionary_only = 0
     blank.row_group = number
     row_group.start = cursor.pos
     row_group.num_rows = -1
@@ -821,7 +896,8 @@ def index_footers(list footers not None, const int64_t[::1] starts not None):
 # false, 0 where it is absent.
 BOUNDS = ("min_value", "max_value", "legacy_min", "legacy_max")
 STATISTICS_DTYPE = np.dtype([
-    ("is_usual", np.int64), ("has_null_count", np.int64), ("null_count", np.int64), ("max_is_exact", np.int64),
+    ("is_usual", np.int64), ("has_null_count", np.int64), ("null_count", np.int64), ("nan_count", np.int64),
+    ("max_is_exact", np.int64),
     ("start", np.int64, 4), ("length", np.int64, 4), ("number", np.uint64, 4),
 ])
 
@@ -830,6 +906,7 @@ cdef struct ChunkStatistics:
     int64_t is_usual
     int64_t has_null_count
     int64_t null_count
+    int64_t nan_count       # -1 for none
     int64_t max_is_exact
     int64_t start[4]
     int64_t length[4]
@@ -849,6 +926,12 @@ cdef int _read_statistics(Cursor cursor, ChunkStatistics* statistics) except -1 
                 return 0
             statistics.null_count = cursor.integer()
             statistics.has_null_count = 1
+            continue
+        if field.id == 9:
+            if statistics.nan_count != -1 or not _is_int(field.type):
+                statistics.is_usual = 0
+                return 0
+            statistics.nan_count = cursor.integer()
             continue
         if field.id == 7 and (field.type == TRUE or field.type == FALSE):
             statistics.max_is_exact = 1 if field.type == TRUE else -1
@@ -910,7 +993,7 @@ def read_statistics(
         record = <ChunkStatistics*>&raw[i * sizeof(ChunkStatistics)]
         for j in range(4):
             record.start[j] = -1
-        record.is_usual = 1
+        record.is_usual, record.nan_count = 1, -1
         cursor.data, cursor.end = <const uint8_t*>PyBytes_AS_STRING(data), len(data)
         if not _has_path(cursor.data, cursor.end, paths[i], encoded_path):
             record.is_usual = 0

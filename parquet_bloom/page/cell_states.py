@@ -41,6 +41,7 @@ VAIN_UNFILTERED = replace(UNFILTERED, key="vain-unfiltered", label="read in vain
 UNKNOWN = replace(UNFILTERED, key="unknown", label="read, or skipped by a filter")
 DOUBTFUL = CellState("doubtful", "read, doubtful", ("#f1d3e6", "#a3387c"), ("#4d1b3b", "#e289bf"), _CROSSED, read=True)
 FILTER = CellState("filter", "skipped by a filter", ("#cfe3f5", "#7fb2dc"), ("#16344d", "#3f7eb3"), _DOTTED)
+DICTIONARY = CellState("dictionary", "skipped by a dictionary", ("#ded9f3", "#8f82cf"), ("#2a2549", "#7668bd"), _DOTTED)
 ZONED = CellState("zones", "skipped by zones", ("#d3ecec", "#5fb0b0"), ("#123838", "#3c9191"), _DOTTED)
 INDEXED = CellState("index", "skipped by the index", ("#d3ebdc", "#6fb58c"), ("#173a28", "#3f9468"), _DOTTED)
 RANGE = CellState("range", "skipped by min and max", ("#dfe2e7", "#9aa1ab"), ("#2f353d", "#6d7682"))
@@ -51,6 +52,6 @@ PARTITION = replace(RANGE, key="partition", label="file in another partition", p
 
 STATES = (
     *(MATCHED, READ, VAIN, VAIN_UNFILTERED, UNFILTERED, UNKNOWN, DOUBTFUL),
-    *(FILTER, ZONED, INDEXED, RANGE, OTHER, INDEXED_FILE, TABLE_FILE, PARTITION),
+    *(FILTER, DICTIONARY, ZONED, INDEXED, RANGE, OTHER, INDEXED_FILE, TABLE_FILE, PARTITION),
 )
 """All states, the most important first."""

@@ -25,6 +25,8 @@ import pyarrow as pa
 from ..errors import ExpressionError, PredicateError, first_line
 from ..util.lazy import late_module
 from . import literal
+from .patterns import escape_like
+from .subject import Subject
 from .tree import (
     OPERATORS,
     And,
@@ -42,7 +44,6 @@ from .tree import (
     NotEqual,
     NotIn,
     Or,
-    Subject,
     all_of,
     any_of,
     fold,
@@ -68,7 +69,8 @@ _CONNECTIVES: dict[str, type[Connective]] = {"and_kleene": And, "or_kleene": Or}
 
 SUPPORTED = (
     "supported are ==, !=, <, <=, >, >=, isin, is_null, is_valid, is_nan, &, | and ~ over fields and literals, and ==,"
-    " != and isin over utf8_lower, utf8_upper and casts to string of a field"
+    " !=, isin and text functions over utf8_lower, utf8_upper and casts to string of a field; these functions are"
+    " match_like, match_substring, match_substring_regex, starts_with and ends_with"
 )
 
 
@@ -151,6 +153,8 @@ def _make_call(name: str, operands: list[_Operand], options: list[pa.Scalar]) ->
         return _make_comparison(COMPARISONS[name], *operands)
     if name in _FUNCTIONS and len(operands) == 1 and isinstance(operands[0], Subject) and not operands[0].function:
         return Subject(operands[0].name, _FUNCTIONS[name])
+    if name in TEXT_FUNCTIONS and len(operands) == 1 and isinstance(operands[0], Subject) and len(options) == 1:
+        return match_text(name, operands[0], dict(options[0].items()))
     handler = _HANDLERS.get(name)
     if handler is None or len(operands) != 1 or len(options) > 1:
         raise ExpressionError(f"the function {name!r} is not supported; {SUPPORTED}")
@@ -234,6 +238,27 @@ def cast_literal(scalar: pa.Scalar, options: Mapping[str, pa.Scalar]) -> pa.Scal
         return scalar.cast(options["to_type"].type)
     except pa.ArrowException as error:
         raise ExpressionError(f"a literal cannot be cast: {first_line(error)}") from None
+
+
+_PIECES = {"starts_with": "{}%", "ends_with": "%{}", "match_substring": "%{}%"}
+TEXT_FUNCTIONS = frozenset({"match_like", "match_substring_regex", *_PIECES})
+"""Arrow's functions of a text and a pattern."""
+
+
+def match_text(function: str, subject: Subject, options: Mapping[str, pa.Scalar]) -> Node:
+    """Return the predicate of one of `TEXT_FUNCTIONS`.
+
+    Raises
+    ------
+    PredicateError
+        It ignores case, or its pattern is invalid.
+    """
+    pattern = get_option(options, "pattern", None)
+    if get_option(options, "ignore_case", True) or not isinstance(pattern, str):
+        raise ExpressionError(f"{function} that ignores case is not supported: match utf8_lower of the field")
+    if function == "match_substring_regex":
+        return subject.matches(pattern)
+    return subject.is_like(_PIECES[function].format(escape_like(pattern)) if function in _PIECES else pattern)
 
 
 def get_option(options: Mapping[str, pa.Scalar], name: str, default: Any) -> Any:

@@ -1,4 +1,4 @@
-"""Functions of a column that predicates compare with texts: `lower`, `upper` and `string` (CAST AS STRING).
+"""Texts, and functions of a column that predicates compare with texts: `lower`, `upper` and `string` (CAST AS STRING).
 
 Engines agree on them for most values, not for all: they know different versions of Unicode, and map `ß` or a final
 sigma in different ways. So each function has a pinned *rule*. It says which values are **ordinary**: their result is
@@ -13,8 +13,8 @@ and rows are compared by each of the mappings in use; where these disagree about
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from functools import cache
+from collections.abc import Callable, Sequence
+from functools import cache, partial
 from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
@@ -28,7 +28,8 @@ from ..hashing.coerce import hash_all
 from ..hashing.column_type import ColumnType, Domain, Kind
 from ..util.arrow_values import from_numpy, make_array, make_scalar, to_numpy
 from ..util.lazy import late_module
-from .tree import CallIn, CallNotIn, call_text
+from .patterns import match_expression, match_like
+from .tree import CallIn, CallNotIn, Like, Matches, NotLike, PatternLeaf, call_text
 
 if TYPE_CHECKING:
     import pyarrow.compute as pc
@@ -109,7 +110,7 @@ def require_type(function: str, column_type: ColumnType) -> None:
         raise UnsupportedTypeError(f"{function} takes a text, not {column_type}")
 
 
-def find_results(chunk: pa.Array, leaf: CallIn | CallNotIn) -> pa.Array:
+def find_results(chunk: pa.Array, leaf: CallIn | CallNotIn | PatternLeaf) -> pa.Array:
     """Evaluate a leaf without NULL literals, or regardless of them, for each value; null for null.
 
     Raises
@@ -120,14 +121,17 @@ def find_results(chunk: pa.Array, leaf: CallIn | CallNotIn) -> pa.Array:
     if isinstance(chunk, pa.DictionaryArray):
         return find_results(chunk.dictionary, leaf).take(chunk.indices)
     values = chunk if isinstance(chunk.type, pa.UuidType) else plain(chunk)
-    wanted = {text.encode("utf-8", "surrogatepass") for text in leaf.values if isinstance(text, str)}
-    mask, doubtful = (_match_texts if leaf.function == "string" else _match_cases)(values, leaf, wanted)
+    match = _make_matcher(leaf)
+    if not leaf.function:
+        mask, doubtful = _match_plain(values, leaf, match)
+    else:
+        mask, doubtful = (_match_texts if leaf.function == "string" else _match_cases)(values, leaf, match)
     present = to_numpy(values.is_valid())
     if leaf.is_exact and (doubtful & present).any():
         shown = values[int(np.flatnonzero(doubtful & present)[0])].cast(pa.string()).as_py()
         problem = f"{call_text(leaf.function, leaf.column)} of {str(shown)[:50]!r} is not the same in all engines"
         raise PredicateError(f"{problem}: compare the column itself", column=leaf.column)
-    result = (mask if isinstance(leaf, CallIn) else ~mask) | doubtful
+    result = (mask if isinstance(leaf, CallIn | Like | Matches) else ~mask) | doubtful
     return pc.if_else(from_numpy(present), from_numpy(result), make_scalar(None, pa.bool_()))
 
 
@@ -135,24 +139,42 @@ _Matches: TypeAlias = tuple[NDArray[np.bool_], NDArray[np.bool_]]
 """For each value whether its result is wanted, and whether engines disagree about that."""
 
 
-def _match_texts(values: pa.Array, leaf: CallIn | CallNotIn, wanted: set[bytes]) -> _Matches:
+_Matcher: TypeAlias = Callable[[pa.Array], NDArray[np.bool_]]
+"""Returns which of some texts are wanted."""
+
+
+def _make_matcher(leaf: CallIn | CallNotIn | PatternLeaf) -> _Matcher:
+    if isinstance(leaf, PatternLeaf):
+        match = match_like if isinstance(leaf, Like | NotLike) else match_expression
+        return partial(match, pattern=leaf.pattern)
+    wanted = {text.encode("utf-8", "surrogatepass") for text in leaf.values if isinstance(text, str)}
+    return partial(_is_in, wanted=wanted)
+
+
+def _match_plain(values: pa.Array, leaf: CallIn | CallNotIn | PatternLeaf, match: _Matcher) -> _Matches:
+    if not _is_text(values.type):
+        raise PredicateError(f"{values.type} is not a text, and has no pattern", column=leaf.column)
+    return match(values.cast(pa.large_string())), np.zeros(len(values), np.bool_)
+
+
+def _match_texts(values: pa.Array, leaf: CallIn | CallNotIn | PatternLeaf, match: _Matcher) -> _Matches:
     texts, ordinary = _to_texts(values, leaf.column)
-    return _is_in(texts, wanted), ~ordinary
+    return match(texts), ~ordinary
 
 
-def _match_cases(values: pa.Array, leaf: CallIn | CallNotIn, wanted: set[bytes]) -> _Matches:
+def _match_cases(values: pa.Array, leaf: CallIn | CallNotIn | PatternLeaf, match: _Matcher) -> _Matches:
     if not _is_text(values.type):
         raise PredicateError(f"{leaf.function} takes a text, not {values.type}", column=leaf.column)
     raw = values.cast(pa.large_string()).view(pa.large_binary())
     mask, doubtful = np.zeros(len(raw), np.bool_), np.zeros(len(raw), np.bool_)
     texts, valid = _read_texts(raw)
     doubtful[~valid] = True
-    mask[valid] = _is_in(_change_case(texts, leaf.function), wanted)
+    mask[valid] = match(_change_case(texts, leaf.function))
     unusual = np.flatnonzero(valid)[~_is_ordinary(texts, leaf.function)]
-    for position, value in zip(unusual.tolist(), raw.take(from_numpy(unusual)).to_pylist(), strict=True):
-        text = value.decode()
-        full = text.lower() if leaf.function == "lower" else text.upper()
-        doubtful[position] = mask[position] != (full.encode() in wanted)
+    if len(unusual):
+        others = [value.decode() for value in raw.take(from_numpy(unusual)).to_pylist()]
+        full = [text.lower() if leaf.function == "lower" else text.upper() for text in others]
+        doubtful[unusual] = mask[unusual] != match(make_array(full, pa.large_string()))
     return mask, doubtful
 
 

@@ -11,8 +11,8 @@ wherever it is false, which a negation needs. Null is neither. Where they differ
   compare exactly are used.
 - NaN is not equal to anything, nor less or greater: "not (x > 5)" is true for it, so the negation of a comparison of
   floats means nothing here.
-- `utf8_lower`, `utf8_upper` and casts of texts, integers and dates to text are used; they are what `calls` says. Other
-  casts of a column, arithmetic, LIKE and all other functions are not.
+- `utf8_lower`, `utf8_upper` and casts of texts, integers and dates to text are used; they are what `calls` says. So are
+  functions that match a text with a pattern. Other casts of a column, arithmetic and all other functions are not.
 """
 
 from __future__ import annotations
@@ -27,8 +27,9 @@ import pyarrow as pa
 from ..errors import ExpressionError, PredicateError
 from ..util.lazy import late_module
 from . import literal
-from .arrow_expression import COMPARISONS, SWAPPED, cast_literal, get_option, read_parts
-from .tree import Compare, Equal, IsNotNull, IsNull, Node, NotEqual, Subject, all_of, any_of, negation
+from .arrow_expression import COMPARISONS, SWAPPED, TEXT_FUNCTIONS, cast_literal, get_option, match_text, read_parts
+from .subject import Subject
+from .tree import Compare, Equal, IsNotNull, IsNull, Node, NotEqual, all_of, any_of, negation
 
 if TYPE_CHECKING:
     import pyarrow.compute as pc
@@ -180,6 +181,8 @@ def _make_call(name: str, operands: list[_Operand], options: Mapping[str, pa.Sca
             return operands[0].call("string") if _is_string(options["to_type"].type) else UNKNOWN
         if name in COMPARISONS and len(operands) == 2:
             return _compare(COMPARISONS[name], *operands)
+        if name in TEXT_FUNCTIONS and len(operands) == 1:
+            return _match_text(name, operands[0], options)
         handler = _HANDLERS.get(name)
         return UNKNOWN if handler is None else handler(operands, options)
     except PredicateError:  # a literal that has no place in a predicate
@@ -273,6 +276,13 @@ def _is_in(operands: list[_Operand], options: Mapping[str, pa.Scalar]) -> Condit
     return Conditions(inside, any_of((IsNull(column.name), negation(inside))))
 
 
+def _match_text(function: str, column: _Operand, options: Mapping[str, pa.Scalar]) -> Conditions:
+    if not isinstance(column, _NamedColumn) or column.type is None or not _is_string(column.type):
+        return UNKNOWN
+    inside = match_text(function, Subject(column.name, column.function, is_exact=False), options)
+    return Conditions(inside, negation(inside))
+
+
 _MATCH, _SKIP = 0, 1  # arrow::compute::SetLookupOptions::NullMatchingBehavior
 
 
@@ -296,8 +306,6 @@ def _compare(operator: str, left: _Operand, right: _Operand) -> Conditions:
     if operator in ("=", "<>"):
         conditions = Conditions(equal, None if is_float else unequal)
         return conditions if operator == "=" else Conditions(conditions.if_false, conditions.if_true)
-    if pa.types.is_boolean(left.type):  # Arrow orders them, predicates do not
-        return UNKNOWN
     opposite = {"<": ">=", "<=": ">", ">": "<=", ">=": "<"}[operator]
     # NaN is on neither side in Arrow: the negation is true for it.
     negated = None if is_float else Compare(left.name, opposite, value)

@@ -1,4 +1,4 @@
-"""Decide from bounds, null counts and Bloom filters whether a row group can have matching rows.
+"""Decide from bounds, null counts, Bloom filters and dictionaries whether a row group can have matching rows.
 
 Each leaf is possible or impossible, with a reason. AND is impossible if one of its children is, OR if all of them are.
 Whatever is unknown is possible, so that no matching row is ever lost. Many row groups are evaluated at once, as arrays.
@@ -10,36 +10,46 @@ import math
 import threading
 from bisect import bisect_left
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from operator import attrgetter, itemgetter
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from ..errors import PredicateError
 from ..hashing.coerce import LiteralBounds, coerce, make_bounds
 from ..hashing.column_type import ColumnType, Domain, Kind, make_domain_array
 from ..util.arrow_values import AnyArray
 from . import tree
+from .column_kinds import is_of_kind
+from .column_parts import ColumnPart, DictionaryReader, evaluate_part, find_column_parts
+from .patterns import find_prefix
 from .pruning_statistics import NO, ColumnShape, KeyHasher, PruningStatistics, PruningStatisticsArray
 from .reason import MISSING, Reason
-from .row_filter import holds_for_all, select_bound
+from .row_filter import Probes, holds_for_all, select_bound
 from .tree import (
+    COLUMN_KINDS,
     CallIn,
     CallNotIn,
     Compare,
     Connective,
     Contains,
     Equal,
+    HasOtherType,
+    HasType,
     In,
     IsNotNull,
     IsNull,
     Leaf,
+    Like,
     Node,
     NotContains,
     NotEqual,
     NotIn,
+    NotLike,
     Or,
+    PatternLeaf,
 )
 
 
@@ -50,15 +60,17 @@ class Verdict:
     Attributes
     ----------
     possible : False when no row can match.
-    by : evidence that ruled it out: "type" (the type has no such value), "nulls", "range", "filter".
+    by : evidence that ruled it out: "type" (the type has no such value), "nulls", "range", "filter", "dictionary".
     reason : the same as a message, with the column's name.
     doubts : problems that prevented a better decision.
+    certain : whether all rows match.
     """
 
     possible: bool
     by: frozenset[str] = frozenset()
     reason: str = ""
     doubts: tuple[Reason, ...] = ()
+    certain: bool = False
 
 
 POSSIBLE = Verdict(True)
@@ -67,6 +79,8 @@ _PROBE = itemgetter(1)
 _IS_POSSIBLE = attrgetter("possible")
 
 _NO_HASHES: NDArray[np.generic] = np.empty(0, np.uint64)
+_SAMPLE = 32  # dictionaries that are read to see whether more of them are worth it
+_LEAST_SHARE = 1 / 16  # of the bytes of a row group: a dictionary that costs less is read in any case
 _MANY_CODES = 1024  # fewer are counted, which takes less time than to sort
 
 
@@ -121,6 +135,8 @@ class _Evaluation:
     denied_by_filters: dict[int, NDArray[np.bool_]] = field(default_factory=dict)
     problems: dict[int, dict[int, str]] = field(default_factory=dict)
     by_bounds: dict[int, NDArray[np.int32]] = field(default_factory=dict)  # verdicts of leaves that no filter changes
+    # A part of the predicate, where dictionaries deny it, and where all rows match it.
+    by_dictionaries: list[tuple[ColumnPart, NDArray[np.bool_], NDArray[np.bool_]]] = field(default_factory=list)
 
 
 class PruningPredicate:
@@ -140,6 +156,8 @@ class PruningPredicate:
     def __init__(self, node: Node, timezone: str = "UTC"):
         self.node = node
         self._postfix = tree.to_postfix(node)
+        self._parts: list[ColumnPart] | None = None
+        self._probes: Probes = {}
         self.columns: list[str] = sorted(tree.columns(node))
         self._timezone = timezone
         self._values: dict[tuple[int, ColumnType, KeyHasher], _StatisticsValues] = {}
@@ -166,6 +184,7 @@ class PruningPredicate:
         columns: Mapping[str, PruningStatisticsArray | None],
         count: int,
         probe_filters: Callable[[list[FilterProbe]], Sequence[ProbeResult]] | None = None,
+        read_dictionaries: DictionaryReader | None = None,
     ) -> NDArray[np.int32]:
         """Evaluate the predicate for many containers at once: row groups or pages in which each column is of one type.
 
@@ -176,6 +195,8 @@ class PruningPredicate:
         probe_filters : returns the results of filter probes, in their order. It is called at most once, with all
             probes; these cover only containers that bounds and null counts leave possible. None if there are no
             filters.
+        read_dictionaries : reads the distinct values of containers that are possible by all else; None if there are
+            none.
 
         Returns
         -------
@@ -185,17 +206,19 @@ class PruningPredicate:
         # Bounds first: they cost nothing, and save probes of what they rule out.
         verdicts = self._evaluate(evaluation)
         probes = self._make_probes(evaluation, verdicts) if probe_filters is not None else []
-        if not probes:
-            return verdicts
-        assert probe_filters is not None
-        for (leaf, probe), result in zip(probes, probe_filters(list(map(_PROBE, probes))), strict=True):
-            denied = evaluation.denied_by_filters.setdefault(id(leaf), np.zeros(count, np.bool_))
-            denied[probe.positions[~result.maybe]] = True
-            problems = evaluation.problems.setdefault(id(leaf), {})
-            for i, problem, maybe in zip(probe.positions.tolist(), result.problems, result.maybe, strict=False):
-                if problem and maybe:
-                    problems[i] = problem
-        return self._evaluate(evaluation)
+        if probes:
+            assert probe_filters is not None
+            for (leaf, probe), result in zip(probes, probe_filters(list(map(_PROBE, probes))), strict=True):
+                denied = evaluation.denied_by_filters.setdefault(id(leaf), np.zeros(count, np.bool_))
+                denied[probe.positions[~result.maybe]] = True
+                problems = evaluation.problems.setdefault(id(leaf), {})
+                for i, problem, maybe in zip(probe.positions.tolist(), result.problems, result.maybe, strict=False):
+                    if problem and maybe:
+                        problems[i] = problem
+            verdicts = self._evaluate(evaluation)
+        if read_dictionaries is not None:
+            verdicts = self._read_dictionaries(evaluation, verdicts, read_dictionaries)
+        return verdicts
 
     def possible(self, numbers: NDArray[np.int32]) -> NDArray[np.bool_]:
         """Return for each number from `decide_all` whether rows can match."""
@@ -210,21 +233,126 @@ class PruningPredicate:
                     self.verdicts.append(verdict)
         return number
 
-    def _evaluate(self, evaluation: _Evaluation) -> NDArray[np.int32]:
+    def _evaluate(
+        self, evaluation: _Evaluation, assumed: Mapping[int, NDArray[np.bool_]] | None = None
+    ) -> NDArray[np.int32]:
+        """Return the verdicts by what is known; `assumed` says where some terms of the postfix form are impossible."""
         results: list[NDArray[np.int32]] = []
-        for item in self._postfix:
+        denied: dict[int, tuple[ColumnPart, NDArray[np.bool_]]] = {}
+        for part, where, _ in evaluation.by_dictionaries:
+            denied |= dict.fromkeys(part.places, (part, where))
+        for place, item in enumerate(self._postfix):
             if isinstance(item, tuple):
                 connective, count = item
                 results[-count:] = [self._combine_children(connective, results[-count:])]
-                continue
-            assert isinstance(item, Leaf)
-            verdicts = evaluation.by_bounds.get(id(item))
-            if verdicts is None:
-                verdicts = self._evaluate_leaf(item, evaluation)
-                if id(item) not in evaluation.spans:  # it cannot be probed, so that filters do not change it
-                    evaluation.by_bounds[id(item)] = verdicts
-            results.append(verdicts)
+            else:
+                assert isinstance(item, Leaf)
+                verdicts = evaluation.by_bounds.get(id(item))
+                if verdicts is None:
+                    verdicts = self._evaluate_leaf(item, evaluation)
+                    if id(item) not in evaluation.spans:  # it cannot be probed, so that filters do not change it
+                        evaluation.by_bounds[id(item)] = verdicts
+                results.append(verdicts)
+            if place in denied:
+                part, where = denied[place]
+                results[-1] = results[-1].copy()
+                where = where & self.possible(results[-1])
+                self._rule_out(results[-1], where, f"'{part.column}' has no such value in its dictionary", "dictionary")
+            if assumed and place in assumed:
+                results[-1] = results[-1].copy()
+                self._rule_out(results[-1], assumed[place], "it is assumed to be impossible", "dictionary")
         return results[0]
+
+    def _read_dictionaries(
+        self, evaluation: _Evaluation, verdicts: NDArray[np.int32], read: DictionaryReader
+    ) -> NDArray[np.int32]:
+        """Return the verdicts once dictionaries are read, as far as they may change them; part by part."""
+        with self._naming:  # what is known of literals goes by the identity of the parts, so they are made once
+            if self._parts is None:
+                self._parts = find_column_parts(self.node)
+        usable = []
+        for part in self._parts:
+            column = evaluation.columns[part.column]
+            shape = ColumnShape.ELEMENTS if part.is_of_elements else ColumnShape.VALUES
+            if column is not None and column.holds is shape:
+                usable.append((part, column))
+        for number, (part, column) in enumerate(usable):
+            undecided = self.possible(verdicts)
+            if not undecided.any():
+                break
+            # A dictionary that changes nothing, even if all that are still to be read deny their parts, is not read.
+            everywhere = np.ones(evaluation.count, np.bool_)
+            assumed = {place: everywhere for later, _ in usable[number:] for place in later.places}
+            undecided &= ~self.possible(self._evaluate(evaluation, assumed))
+            denied, certain = self._ask_dictionaries(part, column, np.flatnonzero(undecided), read)
+            evaluation.by_dictionaries.append((part, denied, certain))
+            if denied.any():
+                verdicts = self._evaluate(evaluation)
+        return self._find_certain(evaluation, verdicts)
+
+    def _ask_dictionaries(
+        self, part: ColumnPart, column: PruningStatisticsArray, positions: NDArray[np.intp], read: DictionaryReader
+    ) -> NDArray[np.bool_]:
+        """Return where dictionaries deny a part, and where they make it certain, as two rows.
+
+        The first ones show how many of them decide anything: further ones are read as far as that is worth their bytes.
+        """
+        found = np.zeros((2, len(column)), np.bool_)
+        share, start = 1.0, 0
+        while start < len(positions):
+            some = positions[start : start + _SAMPLE] if start == 0 else positions[start:]
+            start += len(some)
+            dictionaries = read(part.column, some, share)
+            if dictionaries is None:
+                continue
+            try:
+                verdicts = evaluate_part(part, dictionaries, self._timezone, self._probes)
+            except PredicateError:  # rows are evaluated, which is an error where it should be
+                break
+            at = dictionaries.positions
+            has_no_nulls = column.has_nulls[at] == NO
+            found[0, at] = ~verdicts.any_value & (not verdicts.null or has_no_nulls)
+            if not part.is_of_elements:
+                found[1, at] = verdicts.all_values & (verdicts.null or has_no_nulls)
+            num_decided = np.count_nonzero(found[0, at] | found[1, at])
+            share = max(_LEAST_SHARE, num_decided / max(len(at), 1))
+        return found
+
+    def _find_certain(self, evaluation: _Evaluation, verdicts: NDArray[np.int32]) -> NDArray[np.int32]:
+        """Return the verdicts, with those of containers all of whose rows match."""
+        is_known = any(certain.any() for _, _, certain in evaluation.by_dictionaries)
+        if not is_known and not any(isinstance(leaf, IsNull | IsNotNull) for leaf in tree.leaves(self.node)):
+            return verdicts
+        known: dict[int, NDArray[np.bool_]] = {}
+        for part, _, certain in evaluation.by_dictionaries:
+            for place in part.places:
+                known[place] = known[place] | certain if place in known else certain
+        results: list[NDArray[np.bool_]] = []
+        for place, item in enumerate(self._postfix):
+            if isinstance(item, tuple):
+                connective, count = item
+                join = np.logical_or if issubclass(connective, Or) else np.logical_and
+                results[-count:] = [join.reduce(results[-count:])]
+            else:
+                assert isinstance(item, Leaf)
+                results.append(self._is_certain_by_nulls(item, evaluation))
+            if place in known:
+                results[-1] = results[-1] | known[place]
+        numbers = verdicts.copy()
+        for number in np.unique(verdicts[results[0]]).tolist():
+            verdict = self.verdicts[number]
+            if verdict.possible:
+                numbers[results[0] & (verdicts == number)] = self._number_verdict(replace(verdict, certain=True))
+        return numbers
+
+    def _is_certain_by_nulls(self, leaf: Leaf, evaluation: _Evaluation) -> NDArray[np.bool_]:
+        column = evaluation.columns[leaf.column]
+        if column is not None and column.holds is ColumnShape.VALUES:
+            if isinstance(leaf, IsNull):
+                return column.has_values == NO
+            if isinstance(leaf, IsNotNull):
+                return column.has_nulls == NO
+        return np.zeros(evaluation.count, np.bool_)
 
     def _combine_children(self, connective: type[Connective], children: list[NDArray[np.int32]]) -> NDArray[np.int32]:
         """Combine the verdicts of a connective's children; each combination that occurs is computed once."""
@@ -255,9 +383,15 @@ class PruningPredicate:
         if isinstance(leaf, IsNull):
             self._rule_out(verdicts, column.has_nulls == NO, f"{name} is null in no row", "nulls")
             return verdicts
+        if isinstance(leaf, HasType | HasOtherType):
+            if not is_of_kind(column.column_type, leaf.kind):
+                self._doubt_all(verdicts, Reason(f"it is not {COLUMN_KINDS[leaf.kind]}", column=leaf.column))
+            elif isinstance(leaf, HasOtherType):
+                self._rule_out(verdicts, slice(None), f"{name} is {column.column_type}", "type")
+            return verdicts
         if isinstance(leaf, NotContains) or (isinstance(leaf, NotIn | CallNotIn) and not leaf.values):
             return verdicts
-        if isinstance(leaf, IsNotNull | CallIn | CallNotIn) and column.holds is not ColumnShape.VALUES:
+        if isinstance(leaf, IsNotNull | CallIn | CallNotIn | PatternLeaf) and column.holds is not ColumnShape.VALUES:
             return verdicts  # an empty list is not null, nor is a struct with only null fields
         if isinstance(leaf, Contains) and column.holds is not ColumnShape.ELEMENTS:
             problem = "the column is not a list of single values in the file"
@@ -265,6 +399,8 @@ class PruningPredicate:
             return verdicts
         if isinstance(leaf, IsNotNull | CallIn | CallNotIn):
             pass  # statistics are of the values, not of a function's results; of null that is null
+        elif isinstance(leaf, PatternLeaf):
+            self._evaluate_pattern(leaf, column, verdicts)
         elif isinstance(leaf, Compare):
             self._evaluate_compare(leaf, column, verdicts)
         elif isinstance(leaf, NotEqual | NotIn):
@@ -342,10 +478,13 @@ class PruningPredicate:
         if leaf.value is None:
             self._rule_out(verdicts, slice(None), f"a comparison of {name} with NULL is never true", "type")
             return
-        if column_type.kind is Kind.FLOAT and (
-            leaf.operator in (">", ">=") or (isinstance(leaf.value, float) and math.isnan(leaf.value))
-        ):
-            return  # NaN is above all numbers, and bounds do not include it
+        if column_type.kind is Kind.FLOAT and isinstance(leaf.value, float) and math.isnan(leaf.value):
+            return
+        applies = np.ones(len(column), np.bool_)
+        if column_type.kind is Kind.FLOAT and leaf.operator in (">", ">="):
+            applies = _has_no_nans(column)  # NaN is above all numbers, and bounds do not include it
+            if not applies.any():
+                return
         limits = self._limits.get((id(leaf), column_type))
         if limits is None:
             limits = make_bounds(leaf.value, column_type, self._timezone)
@@ -360,11 +499,12 @@ class PruningPredicate:
                 self._rule_out(verdicts, slice(None), reason, "type")
             return
         operator = leaf.operator
-        if operator == "<" and isinstance(limit, float) and (column_type.length != 8 or limit != leaf.value):
+        if operator in ("<", ">") and isinstance(limit, float) and (column_type.length != 8 or limit != leaf.value):
             # Engines that widen the column compare with the literal itself, not with the nearest value of the column's
             # type; and no double equals a Decimal beyond the range of doubles.
-            operator = "<="
-        self._rule_out(verdicts, _find_beyond(column, operator, limit), f"{name} lies outside of its range", "range")
+            operator += "="
+        beyond = _find_beyond(column, operator, limit) & applies
+        self._rule_out(verdicts, beyond, f"{name} lies outside of its range", "range")
 
     def _evaluate_not_equal(
         self, leaf: NotEqual | NotIn, column: PruningStatisticsArray, verdicts: NDArray[np.int32]
@@ -373,9 +513,10 @@ class PruningPredicate:
         if None in leaf.literals:
             self._rule_out(verdicts, slice(None), f"a comparison of {name} with NULL is never true", "type")
             return
-        if column.column_type.kind is Kind.FLOAT:
-            return
-        constant = np.flatnonzero(column.low_known & column.high_known)
+        is_known = column.low_known & column.high_known
+        if column.column_type.kind is Kind.FLOAT:  # engines that widen the column find another value than the nearest
+            is_known = is_known & _has_no_nans(column) & (column.column_type.length == 8)
+        constant = np.flatnonzero(is_known)
         if column.cut is not None:  # values need not be what they begin with
             constant = constant[~column.cut[constant]]
         constant = constant[column.low[constant] == column.high[constant]]
@@ -390,6 +531,24 @@ class PruningPredicate:
             other = np.zeros(len(verdicts), np.bool_)
             other[constant] = same
             self._rule_out(verdicts, other, f"{name} has no other value", "range")
+
+    def _evaluate_pattern(self, leaf: PatternLeaf, column: PruningStatisticsArray, verdicts: NDArray[np.int32]) -> None:
+        """Rule out by what the texts that match begin with; of other patterns bounds say nothing."""
+        if leaf.function or not isinstance(leaf, Like | NotLike) or column.column_type.kind is not Kind.STRING:
+            return
+        prefix = find_prefix(leaf.pattern)
+        first = prefix.text.encode("utf-8", "surrogatepass")
+        if isinstance(leaf, Like):
+            outside = _find_beyond(column, ">=", first)
+            beyond = _find_successor(first)
+            if beyond is not None:
+                outside |= _find_beyond(column, "<", beyond)
+            self._rule_out(verdicts, outside, f"'{leaf.column}' lies outside of its range", "range")
+        elif prefix.is_all:
+            all_match = np.zeros(len(verdicts), np.bool_)
+            for i in np.flatnonzero(column.low_known & column.high_known).tolist():
+                all_match[i] = column.low[i].startswith(first) and column.high[i].startswith(first)
+            self._rule_out(verdicts, all_match, f"all values of '{leaf.column}' match the pattern", "range")
 
     def _get_values(self, leaf: Leaf, column: PruningStatisticsArray) -> _StatisticsValues:
         column_type = column.column_type
@@ -431,6 +590,16 @@ def _find_beyond(column: PruningStatisticsArray, operator: str, limit: Domain) -
         for i in np.flatnonzero(beyond & column.cut).tolist():
             beyond[i] = not limit.startswith(column.high[i])
     return beyond
+
+
+def _has_no_nans(column: PruningStatisticsArray) -> NDArray[np.bool_]:
+    return np.zeros(len(column), np.bool_) if column.has_nans is None else column.has_nans == NO
+
+
+def _find_successor(prefix: bytes) -> bytes | None:
+    """Return the least bytes above all that begin with a prefix; None if there are none."""
+    kept = prefix.rstrip(b"\xff")
+    return kept[:-1] + bytes([kept[-1] + 1]) if kept else None
 
 
 def _find_spans(

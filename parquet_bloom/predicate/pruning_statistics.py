@@ -92,6 +92,7 @@ class PruningStatisticsArray:
     holds : how these values relate to the column that the predicate names.
     hash_values : computes the keys of values in the filters; the same function object for all filters of one kind.
     cut : bool, whether `high` is perhaps the beginning of a value (see `CutBound`); None if no entry is.
+    has_nans : int8: NO or UNKNOWN, of floats; None if nothing is known.
     """
 
     column_type: ColumnType
@@ -106,6 +107,7 @@ class PruningStatisticsArray:
     holds: ColumnShape = ColumnShape.VALUES
     hash_values: KeyHasher = hash_all
     cut: NDArray[np.bool_] | None = None
+    has_nans: NDArray[np.int8] | None = None
 
     def __len__(self) -> int:
         return len(self.has_values)
@@ -144,6 +146,12 @@ class PruningStatisticsArray:
         cut = None
         if any(part.cut is not None for part in parts):
             cut = np.concatenate([np.zeros(len(part), np.bool_) if part.cut is None else part.cut for part in parts])
+        has_nans = None
+        if any(part.has_nans is not None for part in parts):
+            has_nans = np.full(sum(map(len, parts)), UNKNOWN, np.int8)
+            for part, end in zip(parts, np.cumsum([*map(len, parts)]).tolist(), strict=True):
+                if part.has_nans is not None:
+                    has_nans[end - len(part) : end] = part.has_nans
         return cls(
             parts[0].column_type,
             np.concatenate([part.has_values for part in parts]),
@@ -156,6 +164,7 @@ class PruningStatisticsArray:
             tuple(doubts),
             hash_values=parts[0].hash_values,
             cut=cut,
+            has_nans=has_nans,
         )
 
     def part(self, start: int, stop: int) -> PruningStatisticsArray:
@@ -175,6 +184,7 @@ class PruningStatisticsArray:
             self.holds,
             self.hash_values,
             None if self.cut is None else self.cut[start:stop],
+            None if self.has_nans is None else self.has_nans[start:stop],
         )
 
     def at(self, positions: NDArray[np.intp]) -> PruningStatisticsArray:
@@ -193,6 +203,7 @@ class PruningStatisticsArray:
             self.holds,
             self.hash_values,
             None if self.cut is None else self.cut[positions],
+            None if self.has_nans is None else self.has_nans[positions],
         )
 
     def holding(self, shape: ColumnShape) -> PruningStatisticsArray:

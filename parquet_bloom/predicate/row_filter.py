@@ -29,6 +29,7 @@ from ..metadata.page_match import Targets
 from ..util.arrow_values import from_numpy, make_array, make_scalar, to_numpy
 from ..util.lazy import late_module
 from .calls import find_results
+from .column_kinds import require_kind
 from .in_array import InArray, contain, find_targets
 from .literal import make_mismatch_error
 from .tree import (
@@ -39,6 +40,8 @@ from .tree import (
     Connective,
     Contains,
     Equal,
+    HasOtherType,
+    HasType,
     In,
     IsNotNull,
     IsNull,
@@ -47,6 +50,7 @@ from .tree import (
     NotContains,
     NotEqual,
     NotIn,
+    PatternLeaf,
     fold,
     negation,
 )
@@ -390,14 +394,20 @@ def _evaluate_leaf(
     if not isinstance(leaf, InArray) and None in literals:
         literals = [value for value in literals if value is not None]
     column = find_column(table, leaf.column)
-    if column is not None and pa.types.is_nested(_unwrap_type(column.type)):
+    if column is not None and pa.types.is_nested(_unwrap_type(column.type)) and not isinstance(leaf, IsNull):
         raise PredicateError(f"a {column.type} is not a single value; name one of its leaves", column=leaf.column)
     if isinstance(leaf, IsNull):
         return _make_constant(num_rows, True) if column is None else pc.is_null(column)
+    if isinstance(leaf, HasType | HasOtherType):
+        if column is not None and not pa.types.is_null(_unwrap_type(column.type)):
+            require_kind(from_arrow(_unwrap_type(column.type)), leaf)
+        return _make_constant(num_rows, isinstance(leaf, HasType))
     if not leaf.literals:  # IN () is false even where the column is null
         return _make_constant(num_rows, isinstance(leaf, CallNotIn))
     if column is None or not literals or pa.types.is_null(column.type):
         return _make_constant(num_rows, None)
+    if isinstance(leaf, PatternLeaf):
+        return pa.chunked_array([find_results(chunk, leaf) for chunk in column.chunks], pa.bool_())
     if isinstance(leaf, CallIn | CallNotIn):
         chunks = [find_results(chunk, leaf) for chunk in column.chunks]
         if isinstance(leaf, CallNotIn) and None in leaf.values:

@@ -61,6 +61,21 @@ _FORMS = {
     **dict.fromkeys(("list_has_all", "array_has_all"), "list_has_all({expressions})"),
 }
 
+# Forms of the dialects in which texts are matched as they are, whatever their collation.
+_TEXT_FORMS = {
+    "Like": "{this} LIKE {expression}",
+    "Like negate": "{this} NOT LIKE {expression}",
+    "Escape": "{this} ESCAPE {expression}",
+    "StartsWith": "starts_with({this}, {expression})",
+    "EndsWith": "ends_with({this}, {expression})",
+    "Contains": "contains({this}, {expression})",
+}
+_MATCH_CASE = frozenset(
+    {"DuckDB", "Spark", "Databricks", "Postgres", "Redshift", "Trino", "Presto", "Athena", "Snowflake", "BigQuery"}
+    | {"ClickHouse"}
+)
+_EXPRESSION_FORMS = {"RegexpLike": "regexp_matches({this}, {expression})"}  # of DuckDB, which has RE2 as well
+
 # Types of literals, by sqlglot's names.
 _TYPES = {
     "DATE": "DATE",
@@ -102,10 +117,14 @@ def translate(text: str, dialect: str) -> str:
         raise PredicateError(f"{shorten(text)}: {problem}") from None
     kinds = [token.token_type.name for token in tokens]
     _check_tokens(text, tokens, kinds, escapes="\\" in found.tokenizer_class.STRING_ESCAPES)
-    types = _TYPES | _TEXTS if type(found).__name__ in _EXACT_CASTS else _TYPES
+    name = type(found).__name__
+    types = _TYPES | _TEXTS if name in _EXACT_CASTS else _TYPES
+    forms = _FORMS | _TEXT_FORMS if name in _MATCH_CASE else _FORMS
+    if name == "DuckDB":
+        forms = forms | _EXPRESSION_FORMS
     try:
         (node,) = found.parser(error_level=ErrorLevel.IMMEDIATE).parse_into(exp.Condition, tokens, text)
-        written = _write(node, types)
+        written = _write(node, types, forms)
     except PredicateError as error:
         raise PredicateError(f"{shorten(text)}: {error.problem}") from None
     except RecursionError:
@@ -165,7 +184,7 @@ def _check_tokens(text: str, tokens: list[Token], kinds: list[str], escapes: boo
         raise PredicateError("the condition is empty")
 
 
-def _write(node: Any, types: dict[str, str]) -> str:
+def _write(node: Any, types: dict[str, str], forms: dict[str, str]) -> str:
     """Write an expression of sqlglot in the default dialect.
 
     Raises
@@ -177,9 +196,9 @@ def _write(node: Any, types: dict[str, str]) -> str:
     if name in ("And", "Or"):  # perhaps a chain of thousands
         kind, terms = type(node), []
         while type(node) is kind:
-            terms.append(f"({_write(node.expression, types)})")
+            terms.append(f"({_write(node.expression, types, forms)})")
             node = node.this
-        return f" {name.upper()} ".join([f"({_write(node, types)})", *reversed(terms)])
+        return f" {name.upper()} ".join([f"({_write(node, types, forms)})", *reversed(terms)])
     if name == "Literal":
         text = str(node.this)
         return "'" + text.replace("'", "''") + "'" if arguments.get("is_string") else text
@@ -189,19 +208,19 @@ def _write(node: Any, types: dict[str, str]) -> str:
         return '"' + str(node.this).replace('"', '""') + '"'
     if name == "Column" and arguments.keys() <= {"catalog", "db", "table", "this"}:
         parts = [arguments[part] for part in ("catalog", "db", "table", "this") if part in arguments]
-        return ".".join(_write(part, types) for part in parts)
+        return ".".join(_write(part, types, forms) for part in parts)
     if name in ("Cast", "TryCast") and arguments.keys() <= {"this", "to", "safe"}:
         to = {key: value for key, value in node.args["to"].args.items() if value and key != "nested"}
         written = types.get(getattr(to.pop("this"), "name", ""))
         if written is not None and not to:
-            return f"CAST({_write(node.this, types)} AS {written})"
+            return f"CAST({_write(node.this, types, forms)} AS {written})"
     name = str(arguments.pop("this")).lower() if name == "Anonymous" else name
-    form = _FORMS.get(" ".join([name, *(key for key, value in arguments.items() if value is True)]), "")
+    form = forms.get(" ".join([name, *(key for key, value in arguments.items() if value is True)]), "")
     fields = {field: "" for _, field, _, _ in Formatter().parse(form) if field}
     for key, value in arguments.items():
         if key in fields:
             items = value if isinstance(value, list) else [value]
-            fields[key] = ", ".join(item if isinstance(item, str) else _write(item, types) for item in items)
+            fields[key] = ", ".join(item if isinstance(item, str) else _write(item, types, forms) for item in items)
         elif value is not True or not form:
             form = ""
     if not form:

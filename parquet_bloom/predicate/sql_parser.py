@@ -6,22 +6,24 @@ is an error that names it. No part recurses, and all take linear time.
 
 from __future__ import annotations
 
+import decimal
 from collections.abc import Callable, Iterator, Sequence
-from typing import NoReturn, TypeAlias
+from dataclasses import replace
+from typing import NoReturn, TypeAlias, cast
 
 from ..errors import PredicateError
 from . import literal
+from .patterns import ESCAPE, escape_like, normalize_like
 from .sql_tokens import ENDS, Kind, SqlText, T, shorten, unquote
+from .subject import DAY, Number, Subject, add, multiply
 from .tree import (
     And,
-    Compare,
     Connective,
     Contains,
+    HasType,
     IsNotNull,
-    IsNull,
     Node,
     Or,
-    Subject,
     all_of,
     any_of,
     merge_equalities,
@@ -32,8 +34,8 @@ SPARK = frozenset({"spark", "databricks"})
 """Dialects that are parsed as Spark's."""
 
 _SUPPORTED = (
-    "supported are =, <=>, <>, <, <=, >, >=, BETWEEN, IN, IS NULL, AND, OR, NOT and array_contains over columns,"
-    " lower(x), upper(x), literals"
+    "supported are =, <=>, <>, <, <=, >, >=, BETWEEN, IN, LIKE, IS NULL, AND, OR, NOT, array_contains and"
+    " regexp_matches over columns, lower(x), upper(x), literals"
 )
 
 _COMPARISONS = {"=": "=", "==": "=", "<>": "<>", "!=": "<>", "<=>": "<=>", "<": "<", "<=": "<=", ">": ">", ">=": ">="}
@@ -63,9 +65,22 @@ _TYPES: dict[str, dict[tuple[str, ...], str]] = {
     "TEXT": {(): "string"},
 }
 
+_INTEGER_BITS = {"int8": 8, "int16": 16, "int32": 32, "int64": 64}
+_INTEGERS = {
+    "int8": ("TINYINT", "BYTE"),
+    "int16": ("SMALLINT", "SHORT"),
+    "int32": ("INT", "INTEGER"),
+    "int64": ("BIGINT", "LONG"),
+}
+_TYPES |= {name: {(): kind} for kind, names in _INTEGERS.items() for name in names}
+
+# Types that a column may be cast to -> the kind of its own type that keeps its values, see `HasType`.
+_KINDS = {**{kind: kind for kind in _INTEGERS}, "double": "double", "date": DAY}
+
 _IN_TYPES = frozenset({"WITH", "WITHOUT", "PRECISION"})
 
 _FUNCTIONS = {"LOWER": "lower", "LCASE": "lower", "UPPER": "upper", "UCASE": "upper"}
+_DEFAULTS = frozenset({"COALESCE", "IFNULL", "NVL"})
 _CASTS = frozenset({"CAST", "TRY_CAST"})
 
 # Functions of a list column and a literal, or an array of literals of which any or all are to be contained.
@@ -81,9 +96,24 @@ _LISTS: dict[str, Callable[[list[Node]], Node] | None] = {
     "ARRAY_HAS_ALL": all_of,
 }
 
+# Functions of a text and a piece of it, as patterns of LIKE around that.
+_PIECES = {
+    "STARTS_WITH": "{}%",
+    "STARTSWITH": "{}%",
+    "PREFIX": "{}%",
+    "ENDS_WITH": "%{}",
+    "ENDSWITH": "%{}",
+    "SUFFIX": "%{}",
+    "CONTAINS": "%{}%",
+}
+_EXPRESSION = "REGEXP_MATCHES"
+_TYPED = "HAS_TYPE"
+
 # Tokens that begin what is not supported, and are not the name of a column unless they are quoted.
 _REFUSED = {
-    **dict.fromkeys(("LIKE", "ILIKE", "RLIKE", "REGEXP", "SIMILAR", "COLLATE", "CASE"), "{}"),
+    **dict.fromkeys(("LIKE", "SIMILAR", "COLLATE", "CASE"), "{}"),
+    "ILIKE": "ILIKE (write lower(x) LIKE and a pattern in lower case)",
+    **dict.fromkeys(("RLIKE", "REGEXP"), "{} (write regexp_matches and an expression in RE2's syntax)"),
     **dict.fromkeys(
         ("CURRENT_DATE", "CURRENT_TIME", "CURRENT_TIMESTAMP", "LOCALTIME", "LOCALTIMESTAMP", "CURRENT_USER"),
         "the function {}",
@@ -113,10 +143,12 @@ def parse_sql(text: str, dialect: str | None = None) -> Node:
     literal, in either order; `[NOT] BETWEEN`, `[NOT] IN (...)`, `IS [NOT] NULL`; `array_contains(column, literal)` of
     lists, also by its names in other engines (`list_contains`, `array_has`, `literal = ANY(column)`), and for several
     literals `arrays_overlap`, `list_has_any` and `list_has_all`; NOT, AND, OR and parentheses; struct leaves as dotted
-    names; `lower(column)`, `upper(column)` and `CAST(column AS VARCHAR)` (or STRING, or TEXT) in place of a column,
-    with `=`, `<>`, `IN` and `IS NULL`; whole numbers of any size, `1.50` (a Decimal), `1e3` (a float),
-    `'text'`, TRUE, FALSE, NULL, `X'AB'` (bytes), and DATE, TIME, TIMESTAMP, TIMESTAMPTZ, TIMESTAMP_NTZ, UUID and
-    DOUBLE before a text, after it with `::`, or in a CAST of one. The text of a timestamp may end in a UTC offset or
+    names; `[NOT] LIKE` with a pattern and perhaps an ESCAPE character, `starts_with(column, text)`, `ends_with` and
+    `contains` of texts, and `regexp_matches(column, expression)` in RE2's syntax; `lower(column)`, `upper(column)`
+    and `CAST(column AS VARCHAR)` (or STRING, or TEXT) in place of a column, with `=`, `<>`, `IN`, `LIKE`, these
+    functions and `IS NULL`; whole numbers of any size, `1.50` (a Decimal), `1e3` (a float), `'text'`, TRUE, FALSE,
+    NULL, `X'AB'` (bytes), and DATE, TIME, TIMESTAMP, TIMESTAMPTZ, TIMESTAMP_NTZ, UUID and DOUBLE before a text, after
+    it with `::`, or in a CAST of one. The text of a timestamp may end in a UTC offset or
     the name of a time zone. Comments are skipped.
 
     Names are unquoted or in double quotes or backticks, and keep their case. `"a.b"` is one name, represented like the
@@ -315,9 +347,15 @@ class _Reader:
 
     def _read_comparison(self) -> Node:
         tokens, index = self._tokens, self._index
-        if tokens[index + 1] == "(" and tokens[index].upper() in _LISTS:
-            return self._read_list_function()
-        left = self._read_operand()
+        if tokens[index + 1] == "(":
+            function = tokens[index].upper()
+            if function in _LISTS:
+                return self._read_list_function()
+            if function == _TYPED:
+                return self._read_has_type()
+            if function in _PIECES or (function == _EXPRESSION and not self._spark):
+                return self._read_text_function(function)
+        left = self._read_sum()
         word = tokens[self._index].upper()
         operator = _COMPARISONS.get(word)
         if operator is not None:
@@ -326,10 +364,11 @@ class _Reader:
                 column = self._column(self._read_operand(calls=False))
                 self._require(")")
                 return Contains(column, self._value(left))
-            return self._compare(left, operator, self._read_operand())
+            return self._compare(left, operator, self._read_sum())
         if word in ENDS:
-            is_column = isinstance(left, Subject)
-            self._refuse("a column as a condition (write flag = TRUE)" if is_column else "a literal as a condition")
+            if not isinstance(left, Subject):
+                self._refuse("a literal as a condition")
+            return self._subject(left).compare("=", True)
         is_negated = word == "NOT"
         if is_negated:
             self._index += 1
@@ -341,17 +380,22 @@ class _Reader:
             self._index += 1
             node = self._subject(left).is_in(self._read_values(")"))
         elif word == "BETWEEN":
-            column, low = self._column(left), self._read_value()
+            subject, low = self._subject(left), self._read_value()
             self._require("AND")
-            node = And((Compare(column, ">=", low), Compare(column, "<=", self._read_value())))
+            node = And((subject.compare(">=", low), subject.compare("<=", self._read_value())))
+        elif word == "LIKE":
+            node = self._read_like(self._subject(left))
         elif word in ("IS", "ISNULL", "NOTNULL") and not is_negated:
             is_negated = word == "NOTNULL" or (word == "IS" and self._takes("NOT"))
-            if word == "IS" and self._takes("DISTINCT", "FROM"):
-                node, is_negated = self._compare(left, "<=>", self._read_operand()), not is_negated
-            elif word == "IS" and not self._takes("NULL"):
-                raise PredicateError(f"IS takes NULL or DISTINCT FROM; {_SUPPORTED}")
+            truth = next((value for value in ("TRUE", "FALSE") if word == "IS" and self._takes(value)), None)
+            if truth is not None:
+                node = self._compare(left, "<=>", truth == "TRUE")
+            elif word == "IS" and self._takes("DISTINCT", "FROM"):
+                node, is_negated = self._compare(left, "<=>", self._read_sum()), not is_negated
+            elif word == "IS" and not self._takes("NULL") and not self._takes("UNKNOWN"):
+                raise PredicateError(f"IS takes NULL, TRUE, FALSE or DISTINCT FROM; {_SUPPORTED}")
             else:
-                node = IsNull(self._subject(left).name)  # of a function, too: its result is null for a null
+                node = self._subject(left).is_null()  # of a function, too: its result is null for a null
         else:
             self._index -= 1
             self._refuse()
@@ -370,7 +414,7 @@ class _Reader:
             raise PredicateError(f"a comparison without a column is not supported; {_SUPPORTED}")
         if operator != "<=>":
             return left.compare(operator, right)
-        return IsNull(left.name) if right is None else And((IsNotNull(left.name), left.compare("=", right)))
+        return left.is_null() if right is None else And((IsNotNull(left.name), left.compare("=", right)))
 
     def _subject(self, operand: _Operand) -> Subject:
         if isinstance(operand, Subject):
@@ -379,12 +423,12 @@ class _Reader:
 
     def _column(self, operand: _Operand) -> str:
         subject = self._subject(operand)
-        if subject.function:
+        if not subject.is_column:
             raise PredicateError(f"a column is expected, not a function of one; {_SUPPORTED}")
         return subject.name
 
     def _read_value(self) -> literal.Literal:
-        return self._value(self._read_operand())
+        return self._value(self._read_sum())
 
     def _value(self, operand: _Operand) -> literal.Literal:
         if isinstance(operand, Subject):
@@ -409,6 +453,48 @@ class _Reader:
             node = join([Contains(column, value) for value in values])
         self._require(")")
         return node
+
+    def _read_text_function(self, function: str) -> Node:
+        """Read a function of a text and a piece of it, or a regular expression."""
+        self._index += 2
+        subject = self._subject(self._read_operand())
+        self._require(",")
+        text = self._read_text(function.lower())
+        if not self._takes(")"):
+            self._refuse(f"more than a text and a pattern in {function.lower()}")
+        if function == _EXPRESSION:
+            return subject.matches(text)
+        return subject.is_like(_PIECES[function].format(escape_like(text)))
+
+    def _read_has_type(self) -> Node:
+        """Read what casts and sums are written as by `tree.to_text`."""
+        self._index += 2
+        column = self._column(self._read_operand(calls=False))
+        self._require(",")
+        kind = self._read_text("has_type")
+        self._require(")")
+        return HasType(column, kind)
+
+    def _read_like(self, subject: Subject) -> Node:
+        """Read the pattern after LIKE, and its escape character."""
+        pattern = self._read_text("LIKE")
+        escape = ESCAPE if self._spark else None
+        if self._takes("ESCAPE"):
+            escape = self._read_text("ESCAPE")
+            if len(escape) != 1:
+                raise PredicateError(f"ESCAPE takes one character, not {escape!r}")
+        elif ESCAPE in pattern and not self._spark:
+            problem = "engines differ about a backslash in LIKE without ESCAPE"
+            raise PredicateError(
+                f"{problem}: add ESCAPE '{ESCAPE}' where it escapes, or another character where it does not"
+            )
+        return subject.is_like(normalize_like(pattern, escape))
+
+    def _read_text(self, after: str) -> str:
+        value = self._read_value()
+        if not isinstance(value, str):
+            raise PredicateError(f"{after} takes a text, not {literal.to_text(value)}")
+        return value
 
     def _read_values(self, closing: str) -> tuple[literal.Literal, ...]:
         """Read the literals up to a closing bracket, which is taken, too; lists may be long."""
@@ -436,6 +522,35 @@ class _Reader:
                 self._index += 1
                 return tuple(values)
             index += 1
+
+    def _read_sum(self) -> _Operand:
+        """Read an operand, or a sum of literals, and of a column at most."""
+        return self._continue_sum(self._read_operand())
+
+    def _continue_sum(self, operand: _Operand) -> _Operand:
+        """Read what is added to an operand, or multiplied with it."""
+        operand = self._continue_product(operand)
+        while self._tokens[self._index] in ("+", "-"):
+            is_negative = self._tokens[self._index] == "-"
+            self._index += 1
+            other = self._continue_product(self._read_operand())
+            if isinstance(other, Subject) and not isinstance(operand, Subject) and not is_negative:
+                operand, other = other, operand
+            number = self._number(other)
+            number = -number if is_negative else number
+            operand = operand.add(number) if isinstance(operand, Subject) else add(self._number(operand), number)
+        return operand
+
+    def _continue_product(self, operand: _Operand) -> _Operand:
+        while self._tokens[self._index] == "*":
+            self._index += 1
+            operand = multiply(self._number(operand), self._number(self._read_operand()))
+        return operand
+
+    def _number(self, operand: _Operand) -> Number:
+        if type(operand) not in (int, decimal.Decimal):
+            raise PredicateError(f"arithmetic is of whole numbers and decimals, and sums of a column; {_SUPPORTED}")
+        return cast(Number, operand)
 
     def _read_operand(self, calls: bool = True) -> _Operand:
         """Read a column, a function of one, or a literal, each perhaps in parentheses.
@@ -468,6 +583,9 @@ class _Reader:
             self._index += 1
             if token == ")" and depth:
                 depth -= 1
+            elif token in ("+", "-", "*") and depth:
+                self._index -= 1
+                operand = self._continue_sum(operand)
             elif token == "::":
                 operand = self._cast(operand, self._read_type())
             else:
@@ -549,6 +667,8 @@ class _Reader:
         """Read a function or a cast."""
         is_cast = word in _CASTS
         is_typed = self._spark and word in _TYPES
+        if calls and word in _DEFAULTS:
+            return self._read_default()
         if not calls or not (is_cast or is_typed or word in _FUNCTIONS):
             self._refuse("" if word in _REFUSED else f"the function {self._tokens[self._index]}")
         self._index += 2
@@ -564,6 +684,16 @@ class _Reader:
             self._refuse("such a CAST" if is_cast else "")
         return operand
 
+    def _read_default(self) -> Subject:
+        """Read a column, or a function of one, with a literal in place of null."""
+        self._index += 2
+        subject = self._subject(self._read_sum())
+        self._require(",")
+        value = self._read_value()
+        if value is None or subject.default is not None or not self._takes(")"):
+            self._refuse("coalesce of anything but a column and a literal")
+        return replace(subject, default=value)
+
     def _read_type(self) -> str:
         """Read a type; return its kind (see `_TYPES`), empty if there is no such type."""
         forms = _TYPES.get(self._tokens[self._index].upper(), {})
@@ -574,8 +704,15 @@ class _Reader:
         return ""
 
     def _cast(self, operand: _Operand, kind: str) -> _Operand:
-        if isinstance(operand, Subject) and kind == "string" and not operand.function:
-            return Subject(operand.name, kind)
+        if isinstance(operand, Subject) and operand.is_column:
+            if kind == "string":
+                return Subject(operand.name, kind)
+            if kind in _KINDS:
+                return Subject(operand.name, kind=_KINDS[kind])
+        if type(operand) is int and kind in _INTEGER_BITS:
+            limit = 1 << (_INTEGER_BITS[kind] - 1)
+            if -limit <= operand < limit:
+                return operand
         if not isinstance(operand, str) or kind in ("", "string"):
             self._refuse("such a CAST")
         return literal.parse_typed(kind, operand)

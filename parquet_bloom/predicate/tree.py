@@ -24,15 +24,27 @@ from abc import abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from operator import attrgetter, ne
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 from ..errors import PredicateError
 from . import literal
+from .patterns import ESCAPE
 
 T = TypeVar("T")
 
 OPERATORS = {"<": ">=", "<=": ">", ">": "<=", ">=": "<"}
 """The operators of `Compare`, each with its opposite."""
+
+COLUMN_KINDS = {
+    "int8": "an integer of 8 bits",
+    "int16": "an integer of at most 16 bits",
+    "int32": "an integer of at most 32 bits",
+    "int64": "an integer of at most 64 bits",
+    "double": "an integer of at most 32 bits, or a double",
+    "exact": "an integer or decimal",
+    "day": "a date, or a timestamp without zone",
+}
+"""The kinds of types of `HasType`, each with its description; `column_kinds` tells types of them."""
 
 FUNCTIONS = {"lower": "lower({})", "upper": "upper({})", "string": "CAST({} AS STRING)"}
 """The functions of `CallIn` and `CallNotIn`, each with its text."""
@@ -233,6 +245,92 @@ class CallNotIn(_CallLeaf):
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
+class PatternLeaf(Leaf):
+    """A leaf that matches texts, or a function of a column (see `CallIn`), with a pattern; null for null."""
+
+    column: str
+    pattern: str
+    function: str = ""
+    is_exact: bool = True
+
+    def __post_init__(self) -> None:
+        literal.check(self.column, ())
+        if self.function and self.function not in FUNCTIONS:
+            raise PredicateError(f"the function {self.function!r} must be one of {', '.join(FUNCTIONS)}")
+        if type(self.pattern) is not str:
+            raise PredicateError(f"a pattern is a text, not {type(self.pattern).__name__}", column=self.column)
+
+    @property
+    def literals(self) -> tuple[literal.Literal, ...]:
+        return (self.pattern,)
+
+    def _key(self) -> tuple[object, ...]:
+        return (type(self), self.column, self.function, self.is_exact, self.pattern)
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return type(self), (self.column, self.pattern, self.function, self.is_exact)
+
+
+class Like(PatternLeaf):
+    r"""`column LIKE pattern`, in which a backslash takes `%`, `_` and itself literally."""
+
+    __slots__ = ()
+
+
+class NotLike(PatternLeaf):
+    """`column NOT LIKE pattern`."""
+
+    __slots__ = ()
+
+
+class Matches(PatternLeaf):
+    """`regexp_matches(column, pattern)`: a regular expression of RE2 is found anywhere in the text."""
+
+    __slots__ = ()
+
+
+class NotMatches(PatternLeaf):
+    """`NOT regexp_matches(column, pattern)`."""
+
+    __slots__ = ()
+
+
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class _TypeLeaf(Leaf):
+    """A leaf about the type of a column, on which the meaning of the leaves beside it depends.
+
+    Rows of a column of another type are an error. See `column_kinds` for the kinds.
+    """
+
+    column: str
+    kind: str
+
+    def __post_init__(self) -> None:
+        literal.check(self.column, ())
+        if self.kind not in COLUMN_KINDS:
+            raise PredicateError(f"the kind of type {self.kind!r} must be one of {', '.join(COLUMN_KINDS)}")
+
+    @property
+    def literals(self) -> tuple[literal.Literal, ...]:
+        return (self.kind,)
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return type(self), (self.column, self.kind)
+
+
+class HasType(_TypeLeaf):
+    """`has_type(column, kind)`: true for every row, null ones too."""
+
+    __slots__ = ()
+
+
+class HasOtherType(_TypeLeaf):
+    """`NOT has_type(column, kind)`: false for every row."""
+
+    __slots__ = ()
+
+
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Compare(Leaf):
     """`column < value`, or another of OPERATORS. NaN is above all other numbers, as in Spark and DuckDB."""
 
@@ -348,6 +446,12 @@ _OPPOSITES: dict[type[Leaf], type[Any]] = {
     NotContains: Contains,
     CallIn: CallNotIn,
     CallNotIn: CallIn,
+    Like: NotLike,
+    NotLike: Like,
+    Matches: NotMatches,
+    NotMatches: Matches,
+    HasType: HasOtherType,
+    HasOtherType: HasType,
 }
 
 
@@ -358,6 +462,10 @@ def negation(node: Node) -> Node:
         if isinstance(item, Compare):
             return Compare(item.column, OPERATORS[item.operator], item.value)
         opposite = _OPPOSITES[In if isinstance(item, In) else type(item)]
+        if isinstance(item, _TypeLeaf):
+            return cast(Node, opposite(item.column, item.kind))
+        if isinstance(item, PatternLeaf):
+            return cast(Node, opposite(item.column, item.pattern, item.function, item.is_exact))
         if isinstance(item, _CallLeaf):
             return opposite(item.column, item.function, item.values, item.is_exact)
         if isinstance(item, _OneLiteralLeaf):
@@ -380,43 +488,6 @@ def null_safe_equal(column: str, value: literal.Literal) -> Node:
 def call_text(function: str, column: str) -> str:
     """Format a function of a column, given by its text, as SQL."""
     return FUNCTIONS[function].format(column)
-
-
-class Subject:
-    """The left side of a comparison.
-
-    Attributes
-    ----------
-    name : dotted name of the column.
-    function : one of `FUNCTIONS`; empty for the column itself.
-    is_exact : False where an engine evaluates the comparison again, see `CallIn`.
-    """
-
-    __slots__ = ("function", "is_exact", "name")
-
-    def __init__(self, name: str, function: str = "", is_exact: bool = True) -> None:
-        self.name, self.function, self.is_exact = name, function, is_exact
-
-    def compare(self, operator: str, value: literal.Literal) -> Node:
-        """Return the predicate of a comparison by `=`, `<>`, `<`, `<=`, `>` or `>=`.
-
-        Raises
-        ------
-        PredicateError
-            A function is not compared for equality, or not with a text.
-        """
-        if self.function:
-            if operator not in ("=", "<>"):
-                problem = f"{call_text(self.function, self.name)} can be compared by =, <> and IN only"
-                raise PredicateError(problem, column=self.name)
-            return (CallIn if operator == "=" else CallNotIn)(self.name, self.function, (value,), self.is_exact)
-        if operator == "=":
-            return Equal(self.name, value)
-        return NotEqual(self.name, value) if operator == "<>" else Compare(self.name, operator, value)
-
-    def is_in(self, values: tuple[literal.Literal, ...]) -> Node:
-        """Return the predicate that it is one of some values; raises as `compare`."""
-        return CallIn(self.name, self.function, values, self.is_exact) if self.function else In(self.name, values)
 
 
 def leaves(node: Node) -> tuple[Leaf, ...]:
@@ -501,7 +572,7 @@ def to_text(node: Node, *, shown: int | None = None) -> str:
     def leaf(item: Leaf) -> str:
         plain = all(part.isidentifier() for part in item.column.split("."))
         name = item.column if plain and shown is not None else _quote(item.column)
-        if isinstance(item, _CallLeaf):
+        if isinstance(item, _CallLeaf | PatternLeaf) and item.function:
             name = call_text(item.function, name)
         texts = [literal.to_text(value, brief=shown is not None) for value in item.literals[:shown]]
         if len(texts) < len(item.literals):
@@ -509,6 +580,8 @@ def to_text(node: Node, *, shown: int | None = None) -> str:
         operator = (
             item.operator if isinstance(item, Compare) else _SQL_OPERATORS[In if isinstance(item, In) else type(item)]
         )
+        if isinstance(item, Like | NotLike) and ESCAPE in item.pattern:
+            texts[0] += f" ESCAPE '{ESCAPE}'"
         return operator.format(name, ", ".join(texts)) if "{" in operator else f"{name} {operator} {texts[0]}"
 
     def join(item: Connective, texts: list[str]) -> str:
@@ -535,6 +608,12 @@ _SQL_OPERATORS: dict[type[Leaf], str] = {
     NotContains: "NOT array_contains({}, {})",
     CallIn: "{} IN ({})",
     CallNotIn: "{} NOT IN ({})",
+    Like: "LIKE",
+    NotLike: "NOT LIKE",
+    Matches: "regexp_matches({}, {})",
+    NotMatches: "NOT regexp_matches({}, {})",
+    HasType: "has_type({}, {})",
+    HasOtherType: "NOT has_type({}, {})",
 }
 
 

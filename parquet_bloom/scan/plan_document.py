@@ -21,6 +21,7 @@ from ..file.column_statistics import file_statistics
 from ..file.metadata_cache import SHARED_CACHE
 from ..metadata.footer import SchemaLeaf
 from ..page.cell_states import (
+    DICTIONARY,
     DOUBTFUL,
     FILTER,
     INDEXED,
@@ -68,7 +69,7 @@ _MIN_BYTES, _MIN_SECONDS = 1_000_000, 0.02  # less does not give a rate
 def row_group_state(plan: RowGroupPlan, details: RowGroupDetails | None = None) -> CellState:
     """Return the state of a row group; without details neither its filter nor its matching rows are known."""
     if not plan.read:
-        causes = {"filter": FILTER, ZONES: ZONED, INDEX: INDEXED, "range": RANGE}
+        causes = {"dictionary": DICTIONARY, "filter": FILTER, ZONES: ZONED, INDEX: INDEXED, "range": RANGE}
         return next((state for cause, state in causes.items() if cause in plan.by), OTHER)
     matches = None if details is None else details.matches
     if matches:

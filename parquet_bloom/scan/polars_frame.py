@@ -16,6 +16,8 @@ import pyarrow as pa
 from ..errors import ParquetBloomError, UnreadableColumnError
 from ..file.metadata_cache import SHARED_CACHE, MetadataCache
 from ..predicate import literal, tree
+from ..predicate.patterns import escape_like
+from ..predicate.subject import Subject
 from ..predicate.tree import (
     Compare,
     Contains,
@@ -27,7 +29,6 @@ from ..predicate.tree import (
     NotContains,
     NotEqual,
     NotIn,
-    Subject,
     all_of,
     any_of,
 )
@@ -64,6 +65,7 @@ _OPPOSITE = {"Eq": "NotEq", "NotEq": "Eq", "Lt": "GtEq", "GtEq": "Lt", "Gt": "Lt
 _OPPOSITE |= {"IsNull": "IsNotNull", "IsNotNull": "IsNull", "IsIn": "IsNotIn"}
 _SWAPPED = {"Eq": "Eq", "NotEq": "NotEq", "Lt": "Gt", "Gt": "Lt", "LtEq": "GtEq", "GtEq": "LtEq"}
 _CALLS = {"Lowercase": "lower", "Uppercase": "upper"}
+_PIECES = {"StartsWith": "{}%", "EndsWith": "%{}", "Contains": "%{}%"}
 _ANY = {"And": False, "LogicalAnd": False, "Or": True, "LogicalOr": True}
 _BETWEEN = {"Both": ("GtEq", "LtEq"), "Left": ("GtEq", "Lt"), "Right": ("Gt", "LtEq"), "None": ("Gt", "Lt")}
 
@@ -130,6 +132,8 @@ class _Translation:
             return self._binary(body["op"], body["left"], body["right"], negated)
         if kind == "Function" and isinstance(body["function"], dict) and "Boolean" in body["function"]:
             return self._function(body["function"]["Boolean"], body["input"], negated)
+        if kind == "Function" and isinstance(body["function"], dict) and "StringExpr" in body["function"]:
+            return self._match_text(body["function"]["StringExpr"], body["input"], negated)
         if kind == "Function" and set(body["function"].get("ListExpr", ())) == {"Contains"}:
             item, value = body["input"]
             return self._contains(item, value, negated)
@@ -180,8 +184,6 @@ class _Translation:
         values = self._values(value)
         if values is None or len(values) != 1 or not self._compares_exactly(column, values.dtype):
             return None
-        if isinstance(values.dtype, self._pl.Boolean) and compare not in (Equal, NotEqual):
-            return None  # polars orders them, predicates do not
         return compare(column, literal.from_collection(values)[0])
 
     def _membership(self, item: dict[str, Any], value: dict[str, Any], negated: bool, nulls_equal: bool) -> Node | None:
@@ -204,6 +206,23 @@ class _Translation:
         if call is not None:
             return tree.negation(call.is_in(literals)) if negated else call.is_in(literals)
         return member(column, literals)
+
+    def _match_text(self, function: Any, items: list[dict[str, Any]], negated: bool) -> Node | None:
+        """Translate a match with a piece of text; polars' regular expressions are of another syntax than RE2's."""
+        name, options = next(iter(function.items())) if isinstance(function, dict) else (function, {})
+        pattern = _PIECES.get(name if name != "Contains" or options.get("literal") else "")
+        values = self._values(items[1]) if pattern is not None and len(items) == 2 else None
+        if values is None or len(values) != 1 or values.null_count() or values.dtype != self._pl.String:
+            return None
+        subject = self._call(items[0])
+        if subject is None:
+            column = self._column(items[0])
+            if column is None or self._dtypes[column] != self._pl.String:
+                return None
+            subject = Subject(column)
+        assert pattern is not None
+        node = subject.is_like(pattern.format(escape_like(values[0])))
+        return tree.negation(node) if negated else node
 
     def _contains(self, item: dict[str, Any], value: dict[str, Any], negated: bool) -> Node | None:
         column, values = item.get("Column"), self._values(value)

@@ -55,7 +55,7 @@ BATCH_ROWS = 65_536
 
 _DEFAULTS = ScanOptions()
 
-_NEGATIVE = (tree.NotEqual, tree.NotIn, tree.NotContains, tree.CallNotIn)
+_NEGATIVE = (tree.NotEqual, tree.NotIn, tree.NotContains, tree.CallNotIn, tree.NotLike, tree.NotMatches)
 
 _Use = Callable[[RowBatch, LocatedRows], tuple[R, int]]
 """Makes a result of located rows, and says how many bytes it keeps in memory."""
@@ -540,17 +540,19 @@ def _leave_last(schema: pa.Schema, names: Collection[str]) -> pa.Schema:
 
 
 def _make_batch(task: Task, opened: PlannedFiles | ParquetData | OrcData, kind: FileKind, limits: Limits) -> RowBatch:
-    plans, numbers, selections = task.files.plans, [], []
+    plans, numbers, selections, certain = task.files.plans, [], [], []
     for file, group in task.row_groups:
         numbers.append((file, group.row_group))
-        selections.append(group.rows if plans[file].identity is not None else None)
+        is_planned = plans[file].identity is not None
+        selections.append(group.rows if is_planned else None)
+        certain.append(group.certain and is_planned)
     decoder: RowGroupDecoder | OrcDecoder
     if isinstance(opened, PlannedFiles | ParquetData):
         groups = RowGroups([cached.footer for cached in opened.footers], numbers)
         decoder = RowGroupDecoder(opened, groups, kind.columns, limits)
     else:
         decoder = orc_decoder.OrcDecoder(opened, [number for _, number in numbers], limits)
-    return RowBatch(plans, selections, kind, opened, decoder)
+    return RowBatch(plans, selections, certain, kind, opened, decoder)
 
 
 class _Progress:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Collection, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -90,6 +91,8 @@ def show(output: Output, given: ShowOptions) -> int:
     content, not its name. Row groups of ORC files are numbered across stripes; filters that are useless because of
     known writer bugs are marked. Columns of a table have the names that it gives them. The last line, and "distrusted"
     in JSON, say of which columns of Parquet files not all is believed, since their writer is known to get it wrong.
+    "dictionaries" in JSON has the columns whose dictionaries hold all values, with the number of such row groups: they
+    rule out row groups as filters do.
 
     Exit codes: 0 shown (the row of a broken filter says what is broken), 2 error.
 
@@ -103,6 +106,7 @@ def show(output: Output, given: ShowOptions) -> int:
     highest = -1
     totals = {"files": 0, "filters": 0, "broken": 0, "doubtful": 0, "num_bytes": 0}
     distrusted: list[dict[str, str]] = []
+    dictionaries: Counter[str] = Counter()
     with output.rows("filters", COLUMNS) as rows, output.progress(len(inputs.files)) as bar:
         for file in bar.track(inputs.files):
             with (
@@ -114,6 +118,8 @@ def show(output: Output, given: ShowOptions) -> int:
                 totals["files"] += 1
                 highest = max(highest, len(opened.row_groups) - 1)
                 distrusted += _list_distrusted(opened, columns)
+                if isinstance(opened, BloomFile):
+                    dictionaries.update(_list_dictionaries(opened, columns, row_groups))
                 for row in _rows(opened, columns, row_groups, missing):
                     totals["filters"] += 1
                     totals["broken"] += row["problem"] is not None
@@ -124,13 +130,15 @@ def show(output: Output, given: ShowOptions) -> int:
             _report_missing(
                 output, sorted(missing), [number for number in row_groups if number > highest], totals["files"]
             )
-        rows.facts |= {"totals": totals, "distrusted": distrusted} | inputs.facts
+        in_dictionaries = [{"column": name, "row_groups": number} for name, number in dictionaries.items()]
+        rows.facts |= {"totals": totals, "dictionaries": in_dictionaries, "distrusted": distrusted} | inputs.facts
     filters = count(totals["filters"], "filter") if totals["filters"] else "no filters"
     output.summary(
         f"{filters} in {count(totals['files'], 'file')}"
         + (f", {totals['num_bytes']:,} bytes" if totals["filters"] else "")
         + (f", {totals['broken']:,} of them broken" if totals["broken"] else "")
         + (f", {totals['doubtful']:,} of them not asked" if totals["doubtful"] else "")
+        + (f"; dictionaries hold all values of {count(len(dictionaries), 'column')}" if dictionaries else "")
         + _summarize_distrusted(distrusted)
     )
     return output.exit_code()
@@ -143,6 +151,15 @@ def _list_distrusted(file: BloomFile | OrcFile, columns: Collection[str]) -> lis
     chosen = [leaf for name in columns for leaf in find_leaves(file.leaves, name)] if columns else file.leaves
     doubts = [(leaf.name, file.footer.describe_doubts(leaf)) for leaf in chosen]
     return [{"file": file.path, "column": name, "doubt": doubt} for name, doubt in doubts if doubt]
+
+
+def _list_dictionaries(file: BloomFile, columns: Collection[str], row_groups: Collection[int]) -> Iterator[str]:
+    """Yield a column for each row group in which its dictionary has all of its values."""
+    chosen = [leaf for name in columns for leaf in find_leaves(file.leaves, name)] if columns else file.leaves
+    names = {leaf.index: leaf.name for leaf in chosen}
+    for record in file.footer.chunks[file.footer.chunks["dictionary_only"] == 1]:
+        if int(record["column"]) in names and (not row_groups or int(record["row_group"]) in row_groups):
+            yield names[int(record["column"])]
 
 
 def _summarize_distrusted(distrusted: list[dict[str, str]]) -> str:

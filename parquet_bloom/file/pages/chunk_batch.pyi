@@ -38,6 +38,9 @@ class ChunkBatch:
         ranges: NDArray[np.int64] | None = None,
         taken: bool = False,
     ) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int32], Any] | None: ...
+    def read_dictionaries(
+        self, chunks: NDArray[np.int64], column: StoredColumn, most: int
+    ) -> tuple[NDArray[np.int64], NDArray[np.int32] | None, NDArray[np.uint8]]: ...
     def count_pages(self, chunks: NDArray[np.int64], column: StoredColumn) -> int: ...
     def take(
         self, chunks: NDArray[np.int64], column: StoredColumn, counts: NDArray[np.int64], rows: NDArray[np.int64]

@@ -6,19 +6,19 @@ the interpreter lock, which is held only to decompress pages with codecs that co
 `FetchedRanges`. Nothing here trusts the bytes: what is not as usual ends in an error, and is then read in another way.
 """
 
-from cpython.bytes cimport PyBytes_AS_STRING
-from libc.stdint cimport int32_t, int64_t, uint8_t
+from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize
+from libc.stdint cimport INT32_MAX, int32_t, int64_t, uint8_t, uint32_t, uint64_t
 from libc.stdlib cimport free
 from libc.string cimport memcpy, memset
 
 import numpy as np
 
-from ...errors import MalformedFooterError, StorageError
+from ...errors import MalformedFooterError, StorageError, UnusualPageError
 
 from ...metadata.page_decode cimport (
     COMPRESSED, DATA_PAGE, DATA_PAGE_V2, DELTA_BYTE_ARRAY, DICTIONARY_PAGE, ENCODING, FIELDS, HEADER_BYTES, KIND, MOST_BYTES,
     MOST_VALUES, NUM_VALUES, PLAIN, PLAIN_BITS, RLE, RLE_BITS, SIZE, SNAPPY, START, UNCOMPRESSED, UNPACKED, Buffer, PageBody,
-    PageVisitor, StoredColumn, close_page, cut_page, needs_dictionary, refuse, reserve, unpack_page
+    PageVisitor, StoredColumn, close_page, cut_page, is_dictionary, needs_dictionary, refuse, reserve, unpack_page
 )
 from ...metadata.page_match cimport PageSearch, Targets
 from ...metadata.page_rows cimport RowTaker
@@ -122,6 +122,70 @@ def pack_pages(int64_t dictionary_bytes, const int64_t[::1] sizes not None, cons
         table[0, SIZE], table[0, KIND] = dictionary_bytes, DICTIONARY_PAGE
     table[1:, START] = np.cumsum(table[:-1, SIZE])
     return table.tobytes()
+
+
+cdef class Entries:
+    """Entries of dictionaries, in buffers of Arrow's layout.
+
+    Parameters
+    ----------
+    width : bytes of each value; 0 for byte arrays.
+    most : bytes of all values.
+    """
+
+    cdef Py_ssize_t width
+    cdef int64_t most, count, size
+    cdef Buffer values, ends
+
+    def __cinit__(self, Py_ssize_t width, int64_t most):
+        self.width, self.most = width, min(most, INT32_MAX)
+
+    def __dealloc__(self):
+        free(self.values.data)
+        free(self.ends.data)
+
+    cdef bint add(self, const uint8_t* data, Py_ssize_t size, int64_t count) except -1 nogil:
+        """Add plain-encoded values, which fill a buffer; return whether there is room for them."""
+        cdef int64_t total = size if self.width else size - 4 * count, done = self.size, i
+        cdef uint32_t length = 0
+        cdef Py_ssize_t pos = 0
+        cdef int32_t* ends
+        if total < 0 or self.width and size != count * self.width:
+            refuse("it has another number of values than its header says")
+        if total > self.most - self.size:
+            return False
+        reserve(&self.values, self.size + total)
+        if self.width:
+            memcpy(self.values.data + self.size, data, size)
+        else:
+            reserve(&self.ends, (self.count + count + 1) * sizeof(int32_t))
+            ends = <int32_t*>self.ends.data + self.count + 1
+            for i in range(count):
+                if size - pos < 4:
+                    refuse("it has fewer values than its header says")
+                memcpy(&length, data + pos, 4)  # little-endian, as the processor is
+                pos += 4
+                if length > <uint64_t>(size - pos) or length > <uint64_t>(self.size + total - done):
+                    refuse("a value is cut off")
+                memcpy(self.values.data + done, data + pos, length)
+                pos += length
+                done += length
+                ends[i] = <int32_t>done
+            if pos != size:
+                refuse("bytes of no value follow its values")
+        self.count += count
+        self.size += total
+        return True
+
+    cdef finish(self):
+        """Return the end of each value, a zero in front, or None; and the values."""
+        values = np.frombuffer(PyBytes_FromStringAndSize(<const char*>self.values.data, self.size), np.uint8)
+        if self.width:
+            return None, values
+        reserve(&self.ends, sizeof(int32_t))
+        (<int32_t*>self.ends.data)[0] = 0
+        ends = PyBytes_FromStringAndSize(<const char*>self.ends.data, (self.count + 1) * sizeof(int32_t))
+        return np.frombuffer(ends, np.int32), values
 
 
 cdef class ChunkBatch:
@@ -277,6 +341,55 @@ cdef class ChunkBatch:
                 self.find_pages(&chunks[i, 0], chunks[i, NUM_BYTES] <= SMALL_BYTES)
                 total += self.pages.count - self.choose_pages(&chunks[i, 0], column, NULL, 0, 1)
         return total
+
+    def read_dictionaries(self, const int64_t[:, ::1] chunks not None, StoredColumn column not None, int64_t most):
+        """Read the dictionaries of chunks of one column.
+
+        Parameters
+        ----------
+        chunks : as for `search`, but the bytes of each are those before its first data page.
+        column : how its values are stored.
+        most : bytes of values; the dictionaries behind them are left out.
+
+        Returns
+        -------
+        (counts, ends, values) : how many values each dictionary has, -1 for one that is left out, or cannot be read as
+            usual; the end of each value in `values`, a zero in front, or None if all are of one width; and the values as
+            they are stored, one dictionary after the other.
+        """
+        cdef Py_ssize_t i, count = chunks.shape[0]
+        cdef Entries entries = Entries(column.width, most)
+        require_chunks(chunks, len(self.files))
+        counts = np.full(count, -1, np.int64)
+        cdef int64_t[::1] counts_of = counts
+        for i in range(count):
+            try:
+                with nogil:
+                    counts_of[i] = self.read_dictionary(&chunks[i, 0], entries)
+            except (MalformedFooterError, StorageError, UnusualPageError):
+                pass  # the chunk is read in another way, which also reports what is wrong with it
+        return counts, *entries.finish()
+
+    cdef int64_t read_dictionary(self, const int64_t* chunk, Entries entries) except -2 nogil:
+        """Add the entries of a chunk's dictionary; return how many there are, or -1 if they are too large."""
+        cdef int64_t page[FIELDS]
+        cdef PageBody body
+        if not 0 < chunk[NUM_BYTES] <= MOST_BYTES:
+            return -1
+        reserve(&self.buffer, chunk[NUM_BYTES])
+        self.read(chunk, 0, chunk[NUM_BYTES], self.buffer.data)
+        self.cursor.data, self.cursor.pos, self.cursor.end = self.buffer.data, 0, chunk[NUM_BYTES]
+        describe_page(self.cursor, page)
+        if not is_dictionary(page) or page[SIZE] != chunk[NUM_BYTES] - page[HEADER_BYTES]:
+            refuse("it is not a dictionary, or does not end where the data pages begin")
+        if page[NUM_VALUES] == 0:
+            return 0
+        try:
+            cut_page(&body, self.buffer.data + page[HEADER_BYTES], page, <int>chunk[CODEC], NULL)
+            unpack_page(&body, self.decompress, MOST_BYTES)
+            return page[NUM_VALUES] if entries.add(body.values, body.value_bytes, page[NUM_VALUES]) else -1
+        finally:
+            close_page(&body)
 
     cdef int walk(
         self, const int64_t* chunk, PageVisitor visitor, const int64_t* wanted, Py_ssize_t num_wanted, int step,

@@ -74,6 +74,7 @@ class RowBatch:
     ----------
     plans : of the files.
     selections : of each row group the rows that are selected; None for all.
+    certain : whether all rows of each row group match the predicate.
     kind : what is read of the files.
     files : the files, open.
     decoder : of the row groups.
@@ -89,6 +90,7 @@ class RowBatch:
         self,
         plans: Sequence[FilePlan],
         selections: Sequence[RowSelection | None],
+        certain: Sequence[bool],
         kind: FileKind,
         files: OpenFiles | OrcData,
         decoder: RowGroupDecoder | OrcDecoder,
@@ -96,13 +98,16 @@ class RowBatch:
         self.kind, self.decoder, self.path = kind, decoder, plans[0].path
         self.ways: list[tuple[str, str]] = []
         self._plans, self._selections, self._files = plans, selections, files
+        # What is known of stored values does not hold for those that are shown in their place.
+        self._certain = [False] * len(certain) if kind.is_shown else certain
         self._groups, self._limits = decoder.groups, decoder.limits
 
     def locate(self) -> Iterator[Need | LocatedRows]:
         """Locate the rows that match, in parts that fit in memory."""
         selections, table = self._selections, self.kind.table
-        if self.kind.node is not None:
-            equalities = self._find_equalities() if self.kind.equalities else []
+        if self.kind.node is not None and not all(self._certain):
+            # Rows that all match are not few.
+            equalities = self._find_equalities() if self.kind.equalities and not any(self._certain) else []
             yield Need(self._limits.search_bytes if equalities else 0)
             selections = self._select_by_pages()
             found = self._search(selections, equalities) if equalities else None
@@ -249,7 +254,8 @@ class RowBatch:
         decoder.require_rows(groups, kind.decoded)
         most = 1 if limits.is_streamed else len(groups)
         while groups:
-            part, need = self._take_part(groups[:most])
+            is_certain = kind.node is None or self._certain[groups[0]]
+            part, need = self._take_part(self._take_alike(groups[:most]))
             most *= 2
             groups = groups[len(part) :]
             chosen = {*part}
@@ -260,13 +266,22 @@ class RowBatch:
             if few or not limits.needs_windows(need):
                 done = groups[0] if groups else len(selections)
                 yield Need(min(need, limits.search_bytes) if few else need)
-                yield self._keep(LocatedRows(rows, {}, None, done, False, bool(groups)), part, few)
+                located = LocatedRows(rows, {}, None, done, False, bool(groups))
+                yield located if is_certain else self._keep(located, part, few)
                 continue
             if len(self._plans) > 1:  # windows are of one file, whose errors are its own
                 none = RowsOfGroups(np.zeros(len(selections), np.int64), np.arange(0))
                 yield LocatedRows(none, {}, num_done=part[0], is_cut=True)
                 return
             yield from self._evaluate_windows(part[0], selections[part[0]], need, bool(groups))
+
+    def _take_alike(self, groups: Sequence[int]) -> Sequence[int]:
+        """Return the first row groups, up to one of which more, or less, is known than of them."""
+        certain = self._certain
+        alike = 1
+        while alike < len(groups) and certain[groups[alike]] == certain[groups[0]]:
+            alike += 1
+        return groups[:alike]
 
     def _take_part(self, groups: Sequence[int]) -> tuple[list[int], int]:
         """Return the first row groups, which are decoded together, and an estimate of the memory that this takes."""
@@ -297,7 +312,8 @@ class RowBatch:
             has_rest = bool(ranges[-1, 1] > window.stop)
             some, done = RowsOfGroups(counts, rows), group if has_rest else group + 1
             part = LocatedRows(some, {}, window, done, has_rest, has_more or has_rest)
-            yield part if self.kind.node is None else self._keep_matching(part, self.kind.node)
+            node = None if self._certain[group] else self.kind.node
+            yield part if node is None else self._keep_matching(part, node)
         self.decoder.forget_streams()
 
     def _keep(self, located: LocatedRows, groups: Sequence[int], few: bool) -> LocatedRows:

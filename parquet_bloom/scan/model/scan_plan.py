@@ -81,14 +81,15 @@ class RowGroupPlan:
     ----------
     row_group : its ordinal in the file.
     read : False when no row of it can match.
-    by : kinds of evidence that ruled it out ("type", "nulls", "range", "filter", "empty", "index", "zones"); empty if
-        it is read.
+    by : kinds of evidence that ruled it out ("type", "nulls", "range", "filter", "dictionary", "empty", "index",
+        "zones"); empty if it is read.
     reason : the same as text.
     doubts : evidence that could not be used, such as a broken filter.
     num_rows : its rows.
     rows : ranges [start, stop) of its rows that can match, ascending, if zones, of filters or of a lake index, rule out
         some; None for all rows.
     stripe : in ORC files, the ordinal of its stripe; None in others.
+    certain : whether all of its rows match the predicate.
     """
 
     row_group: int
@@ -99,6 +100,7 @@ class RowGroupPlan:
     num_rows: int = 0
     rows: RowSelection | None = None
     stripe: int | None = None
+    certain: bool = False
 
     def narrow(self, rows: RowSelection, by: frozenset[str], reason: str) -> RowGroupPlan:
         """Return the plan without the rows that other evidence rules out; `by` and `reason` are for one without any.
@@ -113,7 +115,7 @@ class RowGroupPlan:
             rows = to_row_selection(both)
         if rows:
             return replace(self, rows=rows)
-        return replace(self, read=False, by=by, reason=reason, doubts=(), rows=None)
+        return replace(self, read=False, by=by, reason=reason, doubts=(), rows=None, certain=False)
 
     @property
     def num_left(self) -> int:
@@ -307,7 +309,7 @@ class RowGroupPlanner:
                     ignored = {doubt.column for doubt in counts.doubts if doubt.kind != UNDECIDED}
                     doubts = tuple(doubt for doubt in doubts if doubt.column not in ignored)
                 doubts = doubts + counts.doubts + self.doubts if verdict.possible else ()
-                plan = RowGroupPlan(0, verdict.possible, verdict.by, verdict.reason, doubts)
+                plan = RowGroupPlan(0, verdict.possible, verdict.by, verdict.reason, doubts, certain=verdict.certain)
                 self._attributes[key] = vars(plan)
             attributes[number] = self._attributes[key]
         draft = RowGroupDraft(attributes, verdicts, counts.num_rows)

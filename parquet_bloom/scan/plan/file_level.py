@@ -44,6 +44,7 @@ from ..model.data_file import open_any
 from ..model.file_schemas import REMOTE_THREADS
 from ..model.scan_plan import FilePlan, FileScan, RowGroupPlanner, ScanPlan, group_by_predicate
 from ..scan_options import ScanOptions
+from .dictionary_level import make_dictionary_reader
 from .filter_level import make_filter_prober
 from .statistics_level import OpenedFile, evaluate_row_groups, evaluate_together, parse_ends
 
@@ -119,6 +120,8 @@ class ListedObjects:
         for position, (closed, entry) in enumerate(zip(self._objects, self.cached, strict=True)):
             if closed is not None and entry is not None:
                 yield position, closed, entry[1]
+
+    are_local = False
 
     def make_reader(self, files: Sequence[OpenedFile]) -> _CachedRanges:
         """See `FileGroup.make_reader`."""
@@ -318,7 +321,8 @@ class FileEvaluator:
         predicate = file.predicate
         columns = [] if predicate is True else predicate.columns
         statistics = file_statistics(opened, columns, self.options.ignore_case, self.options.trust)
-        verdicts = evaluate_row_groups(statistics, predicate, make_filter_prober(opened, statistics))
+        evidence = make_filter_prober(opened, statistics), make_dictionary_reader(opened, statistics)
+        verdicts = evaluate_row_groups(statistics, predicate, *evidence)
         file.statistics, file.missing = statistics, statistics.missing
         return self.planner.plan_file(file.entry.path, predicate, statistics, verdicts, opened.source.identity)
 
@@ -402,6 +406,8 @@ class LocalFiles:
                 footer = self._cache.find(source.name, source.identity)
                 if footer is not None:
                     yield position, source, footer
+
+    are_local = True
 
     def make_reader(self, files: Sequence[OpenedFile]) -> LocalFileBatch:
         """See `FileGroup.make_reader`."""

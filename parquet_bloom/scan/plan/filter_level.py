@@ -92,7 +92,7 @@ class FilterTable:
         unread = np.flatnonzero(num_bytes == UNREAD)
         numbers = np.searchsorted(self.ends, unread, "right")
         if len(unread):
-            locations[unread, :2] = join_parts(parts)[1][unread]
+            locations[unread, :2] = join_parts(parts).locations[unread]
             locations[unread, 2] = 1
             # Locations that cannot be trusted are not used, since no header at them would be.
             apart = np.fromiter(map(_ARE_APART, self.footers), np.bool_)

@@ -8,6 +8,7 @@ than one pass, are left to be planned one by one.
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterator, Sequence
+from contextlib import AbstractContextManager
 from itertools import chain
 from operator import attrgetter
 from typing import Any, Literal, NamedTuple, Protocol
@@ -20,9 +21,11 @@ from ...file.bloom_file import BloomFile
 from ...file.column_statistics import FileStatistics, StatisticsKey, join_parts, statistics_of_files
 from ...file.metadata_cache import CachedFooter, MetadataCache
 from ...metadata.footer import MAGIC, TAIL_BYTES, Footer
+from ...predicate.column_parts import DictionaryReader, DictionaryValues
 from ...predicate.pruning import PruningPredicate
 from ...predicate.pruning_statistics import PruningStatisticsArray
-from ...storage import ClosedSource, Source
+from ...storage import ClosedSource, OpenFiles, Source
+from .dictionary_level import DictionaryTable, open_local_files
 from .filter_level import BatchProbe, FilterProber, FilterReader, FilterTable
 
 _FOOTER, _NUM_ROWS = attrgetter("footer"), attrgetter("num_rows")
@@ -77,6 +80,10 @@ class FileGroup(Protocol):
 
     def make_reader(self, files: Sequence[OpenedFile]) -> FilterReader:
         """Return what probes filters of these files, given some of the files whose footers are known."""
+
+    @property
+    def are_local(self) -> bool:
+        """Whether the files can be opened together; the others are planned one by one if more of them is to be read."""
 
 
 def parse_ends(ends: Sequence[tuple[int, bytes]]) -> list[tuple[int, Footer | None]]:
@@ -165,7 +172,7 @@ def evaluate_together(
         kept = _CachedBatches([*paths], cached, [])
         for group in groups.values():
             members, of_members = zip(*group, strict=True)
-            kept.batches.append(StatisticsBatch(members, of_members, files.make_reader(members)))
+            kept.batches.append(StatisticsBatch(members, of_members, files.make_reader(members), files.are_local))
         if cache is not None and None not in cached:
             cache.put_shared(shared_key, kept)
     results: dict[int, EvaluatedFile] = {}
@@ -197,25 +204,53 @@ class StatisticsBatch:
     ----------
     files, statistics : the files, and the statistics of each.
     reader : probes filters of the files.
+    are_local : whether the files can be opened together.
     """
 
-    def __init__(self, files: Sequence[OpenedFile], statistics: Sequence[FileStatistics], reader: FilterReader):
-        self._files = files
+    def __init__(
+        self,
+        files: Sequence[OpenedFile],
+        statistics: Sequence[FileStatistics],
+        reader: FilterReader,
+        are_local: bool,
+    ):
+        self._files, self._are_local = files, are_local
         self._columns = concatenate_statistics(statistics)
         ends = np.cumsum(list(map(len, map(_NUM_ROWS, statistics))))
-        self._filters = FilterTable(list(map(_FOOTER, files)), statistics, ends, reader)
+        footers = list(map(_FOOTER, files))
+        self._filters = FilterTable(footers, statistics, ends, reader)
+        open_files = self._open_files if are_local else None
+        self._dictionaries = DictionaryTable(list(map(_FOOTER, footers)), statistics, ends, open_files)
+
+    def _open_files(self, numbers: Sequence[int]) -> AbstractContextManager[OpenFiles | None]:
+        files = [self._files[number] for number in numbers]
+        return open_local_files([file.path for file in files], [file.identity for file in files])
 
     def evaluate(self, predicate: PruningPredicate | Literal[True], threads: int) -> dict[int, EvaluatedFile]:
         """Return the results of the files that are unchanged and need no closer look, by their positions."""
         filters, ends = self._filters, self._filters.ends
         probe = BatchProbe(filters, threads)
         verdicts = np.zeros(int(ends[-1]), np.int32)
+        read_now: list[tuple[str, NDArray[np.intp]]] = []
+
+        def read_dictionaries(name: str, positions: NDArray[np.intp], share: float) -> DictionaryValues | None:
+            found, read = self._dictionaries.read(name, positions, share)
+            read_now.append((name, read))
+            return found
+
         if predicate is not True:
-            verdicts = predicate.decide_all(self._columns, len(verdicts), probe.probe)
+            verdicts = predicate.decide_all(self._columns, len(verdicts), probe.probe, read_dictionaries)
         if probe.answers is None:  # whether the files are unchanged is not known yet
             first = np.zeros(len(ends) + 1, np.int64)
             probe.answers = filters.reader.probe(first, _NO_FILTERS, _NOTHING, [], threads)
         _, same, requests, num_bytes = probe.answers
+        for name, positions in read_now:
+            numbers = np.searchsorted(ends, positions, "right")
+            if not self._are_local:
+                same[numbers] = False  # they are opened one by one
+                continue
+            np.add.at(requests, numbers, 1)
+            np.add.at(num_bytes, numbers, self._dictionaries.lengths(name)[positions])
         results, start = {}, 0
         columns: Any = map(np.ndarray.tolist, (ends, same, requests, num_bytes))
         rows = zip(self._files, filters.statistics, *columns, strict=True)
@@ -238,7 +273,7 @@ def concatenate_statistics(files: Sequence[FileStatistics]) -> dict[str, Pruning
                 parts.append(column.part)
         columns[name] = None
         if parts:
-            joined, shape = join_parts(parts)[0], files[0].holds[name]
+            joined, shape = join_parts(parts).evidence, files[0].holds[name]
             columns[name] = joined if joined.holds is shape else joined.holding(shape)
     return columns
 
@@ -247,6 +282,7 @@ def evaluate_row_groups(
     statistics: FileStatistics,
     predicate: PruningPredicate | Literal[True],
     probe_filters: FilterProber,
+    read_dictionaries: DictionaryReader,
 ) -> NDArray[np.int32]:
     """Evaluate a predicate on all row groups of a file.
 
@@ -254,7 +290,7 @@ def evaluate_row_groups(
     ----------
     statistics : of the file.
     predicate : True if every row matches.
-    probe_filters : see `PruningPredicate.decide_all`; its places are the file's row groups.
+    probe_filters, read_dictionaries : see `PruningPredicate.decide_all`; their places are the file's row groups.
 
     Returns
     -------
@@ -263,4 +299,4 @@ def evaluate_row_groups(
     count = len(statistics.num_rows)
     if predicate is True:
         return np.zeros(count, np.int32)
-    return predicate.decide_all(concatenate_statistics([statistics]), count, probe_filters)
+    return predicate.decide_all(concatenate_statistics([statistics]), count, probe_filters, read_dictionaries)

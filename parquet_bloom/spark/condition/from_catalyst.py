@@ -20,11 +20,13 @@ from pyspark.sql.types import StructType
 from ...errors import PredicateError
 from ...predicate import tree
 from ...predicate.literal import Literal
+from ...predicate.patterns import escape_like, normalize_like
+from ...predicate.subject import Subject
 from ...predicate.tree import CallIn, Compare, Contains, Equal, In, IsNotNull, IsNull, Node, all_of, any_of
 from ...util.arrow_values import make_scalar
 from ..session.jvm import JavaObject, Jvm, class_name, iter_elements
 from ..session.session_settings import CannotPush, SparkField, find_field, iter_types
-from .literals import meets_zero_or_nan, read_call
+from .literals import is_plain_text, meets_zero_or_nan, read_call
 
 _EPOCH = dt.datetime(1970, 1, 1)
 _EPOCH_DAY = dt.date(1970, 1, 1).toordinal()
@@ -34,6 +36,7 @@ _INTEGER_DIGITS = {"byte": 3, "short": 5, "integer": 10, "long": 19}  # digits
 _DECIMAL = re.compile(r"decimal\(([0-9]+),([0-9]+)\)")
 _INTERNAL = frozenset({"date", "timestamp", "timestamp_ntz", "binary"})  # their texts are not exact
 _BINARY = "UTF8_BINARY"
+_PIECES = {"StartsWith": "{}%", "EndsWith": "%{}", "Contains": "%{}%"}
 _CALLS = {"Lower": "lower", "Upper": "upper", "Cast": "string"}
 _TypeName = str | dict[str, Any]
 """A type in Spark's JSON: the name of an atomic one, or the fields of another."""
@@ -180,6 +183,8 @@ class _CatalystReader:
         call = self._read_call(item)
         if call is not None:
             return call
+        if kind in _PIECES or kind == "Like":
+            return self._read_pattern(item)
         if kind in ("In", "InSet"):
             field, type_name = self._read_number(children[0])
             values = (
@@ -224,6 +229,17 @@ class _CatalystReader:
         except CannotPush as error:
             self._unknown.append(str(error))
             raise _Unknown from None
+
+    def _read_pattern(self, item: _Item) -> Node:
+        """Read a match of a text column with a pattern, or with a piece of text."""
+        field, _ = self._read_column(item.children[0])
+        text = self._read_literal(item.children[1], "string")
+        if not is_plain_text(field.type) or not isinstance(text, str):
+            raise _Unknown
+        subject = Subject(field.name)
+        if item.kind in _PIECES:
+            return subject.is_like(_PIECES[item.kind].format(escape_like(text)))
+        return subject.is_like(normalize_like(text, item.json["escapeChar"]))
 
     def _read_number(self, item: _Item) -> tuple[SparkField, _TypeName]:
         """Read a column, which may be cast to a wider number type, or to double, to which integers are rounded."""

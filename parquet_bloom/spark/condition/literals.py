@@ -48,6 +48,7 @@ from ...predicate.tree import (
     NotContains,
     NotEqual,
     NotIn,
+    PatternLeaf,
 )
 from ..session.session_settings import CannotPush, SparkField, is_set, setting
 from ..spark_arrow import INTEGER_BITS
@@ -365,6 +366,11 @@ def _find_equal_value(value: Any, data_type: DataType) -> Any:
 _WITH_TEXT = (*INTEGER_BITS, DateType)
 
 
+def is_plain_text(data_type: DataType) -> bool:
+    """Return whether values are texts that are compared byte by byte, and not padded."""
+    return type(data_type) is StringType and getattr(data_type, "collation", "UTF8_BINARY") == "UTF8_BINARY"
+
+
 def read_call(item: CallIn, data_type: DataType) -> CallIn:
     """Return what is necessary for a comparison of a function of a column of some type in Spark.
 
@@ -374,9 +380,7 @@ def read_call(item: CallIn, data_type: DataType) -> CallIn:
         Spark's function of such values is another: texts of other collations than the default are compared, and changed
         to lower case, in other ways.
     """
-    is_text = isinstance(data_type, StringType) and type(data_type) is StringType
-    is_plain = is_text and getattr(data_type, "collation", "UTF8_BINARY") == "UTF8_BINARY"
-    if not is_plain and not (item.function == "string" and type(data_type) in _WITH_TEXT):
+    if not is_plain_text(data_type) and not (item.function == "string" and type(data_type) in _WITH_TEXT):
         raise CannotPush(f"{item} of {data_type.simpleString()} is left to Spark")
     return replace(item, is_exact=False)
 
@@ -438,6 +442,8 @@ class Coercion:
             data_type = fields[item.column].type
             if isinstance(item, Compare):
                 return self._apply_order(item, data_type)
+            if isinstance(item, PatternLeaf):
+                return item if is_plain_text(data_type) and not item.function else IsNotNull(item.column)
             if isinstance(item, NotEqual | NotIn | CallNotIn):
                 return IsNotNull(item.column)
             if isinstance(item, CallIn):

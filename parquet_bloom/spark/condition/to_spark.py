@@ -27,10 +27,14 @@ from ...predicate.tree import (
     IsNotNull,
     IsNull,
     Leaf,
+    Like,
+    Matches,
     Node,
     NotContains,
     NotEqual,
     NotIn,
+    NotLike,
+    NotMatches,
     Or,
     call_text,
 )
@@ -113,10 +117,14 @@ _OPERATORS: dict[type[Leaf], str] = {
 
 
 def _spell_leaf(item: Leaf, field: SparkField, stamp: str) -> Spelling:
-    if isinstance(item, NotIn | NotEqual | NotContains | CallNotIn):
+    if isinstance(item, NotIn | NotEqual | NotContains | CallNotIn | NotLike | NotMatches):
         opposite = tree.negation(item)
         assert isinstance(opposite, Leaf)
         return negate(_spell_leaf(opposite, field, stamp))
+    if isinstance(item, Matches):
+        raise PredicateError(f"{item} is not supported: Spark's regular expressions are Java's, not RE2's")
+    if isinstance(item, Like):
+        return F.expr(call_text(item.function, field.sql) if item.function else field.sql).like(item.pattern)
     literals = [Literal(_spell_literal(value, stamp)) for value in item.literals]
     if isinstance(item, CallIn):
         return _spell_call(item, field, "in")
