@@ -313,7 +313,7 @@ _NEARLY_ALL = 0.9  # share of row groups with dictionaries that may represent al
 _SOME = 0.25  # share of row groups with dictionaries that say something of the others, if their min and max agree
 _FEW = 0.1  # share of distinct values: small
 _MANY = 0.5  # share of distinct values: large
-_REPEATED = 0.2  # share of values that are distinct: of more, a dictionary is not much smaller than the column
+_FEW_VALUES = 4096  # of a row group: a dictionary of more is dear to read for each lookup
 _MOSTLY_ALIKE = 0.5  # share of pairs of row groups with the same min or max: large
 _SELDOM_ALIKE = 0.05  # share of pairs of row groups with the same min or max: small
 _ENOUGH = 8  # row groups needed for conclusions from min and max
@@ -495,7 +495,8 @@ class Advice:
         if total > 1 and advice.in_range <= max(_SORTED, 1.5 / total):
             return NO, f"min and max alone leave {advice.in_range:.1%} of the row groups: it is sorted, or nearly"
         known = None
-        if advice.dictionary == 1 and in_dictionaries is not None and in_dictionaries <= _REPEATED:
+        values_each = (in_dictionaries or 1.0) * advice.num_values / max(total, 1)
+        if advice.dictionary == 1 and (in_dictionaries or 1.0) <= _FEW and values_each <= _FEW_VALUES:
             known = f"dictionaries hold all of its values, of which {in_dictionaries:.2%} are distinct: they rule out"
             known += " what filters would"
         if advice.holding is None:

@@ -57,9 +57,9 @@ def normalize_like(pattern: str, escape: str | None) -> str:
             at += 1
             following = pattern[at : at + 1]
             if following not in ("%", "_", escape):
-                shown = repr(following) if following else "the end"
+                where = f"before {following!r}" if following else "at the end"
                 raise PredicateError(
-                    f"the escape character {escape!r} of LIKE stands before {shown}, not %, _ or itself"
+                    f"the escape character {escape!r} of LIKE stands {where}, not before %, _ or itself"
                 )
             parts.append(escape_like(following))
         else:

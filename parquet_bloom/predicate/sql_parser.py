@@ -34,8 +34,8 @@ SPARK = frozenset({"spark", "databricks"})
 """Dialects that are parsed as Spark's."""
 
 _SUPPORTED = (
-    "supported are =, <=>, <>, <, <=, >, >=, BETWEEN, IN, LIKE, IS NULL, AND, OR, NOT, array_contains and"
-    " regexp_matches over columns, lower(x), upper(x), literals"
+    "supported are =, <=>, <>, <, <=, >, >=, BETWEEN, IN, LIKE, IS NULL, AND, OR, NOT, array_contains, regexp_matches,"
+    " lower(x), upper(x)"
 )
 
 _COMPARISONS = {"=": "=", "==": "=", "<>": "<>", "!=": "<>", "<=>": "<=>", "<": "<", "<=": "<=", ">": ">", ">=": ">="}
@@ -713,6 +713,6 @@ class _Reader:
             limit = 1 << (_INTEGER_BITS[kind] - 1)
             if -limit <= operand < limit:
                 return operand
-        if not isinstance(operand, str) or kind in ("", "string"):
+        if not isinstance(operand, str) or kind in ("", "string", *_INTEGER_BITS):
             self._refuse("such a CAST")
         return literal.parse_typed(kind, operand)

@@ -426,9 +426,13 @@ class Projection:
         """Return a schema of files' columns in the order in which they were asked for."""
         if self._file_columns is None:
             return schema
-        tops = [self._spellings.get(name, name).split(".")[0] for name in self._file_columns]
+
+        def fold(name: str) -> str:  # which file was first to show its spelling is up to threads
+            return name.lower() if self._ignore_case else name
+
+        tops = [fold(self._spellings.get(name, name)).split(".")[0] for name in self._file_columns]
         places = {name: place for place, name in enumerate(dict.fromkeys(tops))}
-        return pa.schema(sorted(schema, key=lambda field: places.get(field.name, len(places))), schema.metadata)
+        return pa.schema(sorted(schema, key=lambda field: places.get(fold(field.name), len(places))), schema.metadata)
 
     def add_partitions(self, table: pa.Table, path: str | None = None) -> pa.Table:
         """Add the partition columns of the result to rows of a file."""
