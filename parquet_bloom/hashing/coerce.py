@@ -69,7 +69,12 @@ class Coerced(NamedTuple):
 
 
 def coerce(
-    literals: Sequence[object] | pa.Array, column_type: ColumnType, timezone: str = "UTC", *, go_on: bool = False
+    literals: Sequence[object] | pa.Array,
+    column_type: ColumnType,
+    timezone: str = "UTC",
+    *,
+    go_on: bool = False,
+    with_texts: bool = False,
 ) -> Coerced:
     """Find the domain values of `column_type` that equal literals.
 
@@ -80,9 +85,13 @@ def coerce(
     column_type : the column's type in the file.
     timezone : zone in which a datetime without one (and text) is read where the column holds instants.
     go_on : whether the literals after the first unknown one are coerced as well.
+    with_texts : whether a text may be a whole number, as in the SQL of engines: `n = '15'`. They read other texts of
+        numbers, such as '015', in different ways.
     """
     if type(literals) is not list and type(literals) is not tuple:
         literals = list_literals(literals) if isinstance(literals, pa.Array) else [*literals]
+    if with_texts and column_type.kind is Kind.INTEGER:
+        literals = [_read_integer(literal) if isinstance(literal, str) else literal for literal in literals]
     if (alike := _coerce_alike(literals, column_type)) is not None:
         return alike
     values: list[Domain] = []
@@ -356,11 +365,13 @@ def _in_range(value: int, column_type: ColumnType) -> _Found:
 _INTEGER_TEXT = re.compile(r"-?(?:0|[1-9][0-9]{0,39})")
 
 
+def _read_integer(text: str) -> int | str:
+    return int(text) if _INTEGER_TEXT.fullmatch(text) else text
+
+
 def _integer(literal: object, column_type: ColumnType, timezone: str) -> _Found:
     if isinstance(literal, bool):
         return None
-    if isinstance(literal, str):  # engines read other texts of numbers in different ways
-        return _in_range(int(literal), column_type) if _INTEGER_TEXT.fullmatch(literal) else None
     if isinstance(literal, int):
         return _in_range(literal, column_type)
     if isinstance(literal, decimal.Decimal) and literal.is_finite():

@@ -555,7 +555,7 @@ class PruningPredicate:
         key = id(leaf), column_type, column.hash_values
         found = self._values.get(key)
         if found is None:
-            coerced = coerce(leaf.literals, column_type, self._timezone)
+            coerced = coerce(leaf.literals, column_type, self._timezone, with_texts=True)
             if coerced.reasons:
                 found = _StatisticsValues([], _NO_HASHES, _NO_HASHES, coerced.unknown, _NO_HASHES)
             else:

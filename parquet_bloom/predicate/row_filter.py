@@ -585,7 +585,7 @@ def coerce_literals(literals: Sequence[object], arrow_type: pa.DataType, name: s
         nans = [number for number, one in enumerate(literals) if isinstance(one, float) and math.isnan(one)]
     if nans:
         literals = [None if isinstance(one, float) and math.isnan(one) else one for one in literals]
-    coerced = coerce(literals, widen(column_type, inner), timezone)
+    coerced = coerce(literals, widen(column_type, inner), timezone, with_texts=True)
     if coerced.unknown is not None:
         raise make_mismatch_error(coerced.unknown, column_type, name)
     values: Sequence[Any] = coerced.values

@@ -61,7 +61,8 @@ def group_of(row: int) -> int:
 @pytest.fixture(scope="module")
 def path(tmp_path_factory: pytest.TempPathFactory) -> str:
     target = tmp_path_factory.mktemp("prune") / "a.parquet"
-    pq.write_table(TABLE, target, row_group_size=ROWS // GROUPS)
+    # Dictionaries would decide what filters do.
+    pq.write_table(TABLE, target, row_group_size=ROWS // GROUPS, use_dictionary=False)
     parquet_bloom.embed(target, ["key", "text", "other", "st.a", "st.b", "li", "sorted"], fpp=1e-6)
     return str(target)
 
@@ -286,7 +287,7 @@ def test_zeros_and_nan(tmp_path, arrow_type, statistics):
 def test_nothing_but_nulls(tmp_path):
     for statistics in (True, False):
         target = one_group(tmp_path, pa.array([None, None], pa.int64()), write_statistics=statistics)
-        assert selected(target, "c = 5") == ([] if statistics else [0])
+        assert selected(target, "c = 5") == []  # by its dictionary, which is empty, without statistics
         assert parquet_bloom.read_table(target, "c = 5").num_rows == 0
 
 
@@ -565,7 +566,7 @@ def test_tables_are_refused(lake, marker):
             call(lake, "v = 5")
 
 
-@pytest.mark.parametrize("where", ["", "v >", "v LIKE 'x'", 5, None, [("v", "~", 1)], [("v", "=")]])
+@pytest.mark.parametrize("where", ["", "v >", "v SIMILAR TO 'x'", 5, None, [("v", "~", 1)], [("v", "=")]])
 def test_predicates_that_are_none(lake, where):
     with pytest.raises(errors.PredicateError):
         parquet_bloom.prune(lake, where)
