@@ -284,21 +284,35 @@ class PruningPredicate:
             everywhere = np.ones(evaluation.count, np.bool_)
             assumed = {place: everywhere for later, _ in usable[number:] for place in later.places}
             undecided &= ~self.possible(self._evaluate(evaluation, assumed))
-            denied, certain = self._ask_dictionaries(part, column, np.flatnonzero(undecided), read)
+            # A value that a filter does not deny is most likely there: a dictionary hardly ever denies it, either.
+            is_probed = all(id(leaf) in evaluation.denied_by_filters for leaf in tree.leaves(part.node))
+            likely = undecided & column.filtered if is_probed else np.zeros_like(undecided)
+            found = self._ask_dictionaries(part, column, np.flatnonzero(undecided & ~likely), read, 1.0)
+            found |= self._ask_dictionaries(part, column, np.flatnonzero(likely), read, _LEAST_SHARE)
+            denied, certain = found
             evaluation.by_dictionaries.append((part, denied, certain))
             if denied.any():
                 verdicts = self._evaluate(evaluation)
         return self._find_certain(evaluation, verdicts)
 
     def _ask_dictionaries(
-        self, part: ColumnPart, column: PruningStatisticsArray, positions: NDArray[np.intp], read: DictionaryReader
+        self,
+        part: ColumnPart,
+        column: PruningStatisticsArray,
+        positions: NDArray[np.intp],
+        read: DictionaryReader,
+        share: float,
     ) -> NDArray[np.bool_]:
         """Return where dictionaries deny a part, and where they make it certain, as two rows.
 
         The first ones show how many of them decide anything: further ones are read as far as that is worth their bytes.
+
+        Parameters
+        ----------
+        share : of the bytes of a row group that the first ones may cost, at most.
         """
         found = np.zeros((2, len(column)), np.bool_)
-        share, start = 1.0, 0
+        start = 0
         while start < len(positions):
             some = positions[start : start + _SAMPLE] if start == 0 else positions[start:]
             start += len(some)
