@@ -28,6 +28,7 @@ from ..errors import ExpressionError, PredicateError
 from ..util.lazy import late_module
 from . import literal
 from .arrow_expression import COMPARISONS, SWAPPED, TEXT_FUNCTIONS, cast_literal, get_option, match_text, read_parts
+from .patterns import ESCAPE
 from .subject import Subject
 from .tree import Compare, Equal, IsNotNull, IsNull, Node, NotEqual, all_of, any_of, negation
 
@@ -279,6 +280,8 @@ def _is_in(operands: list[_Operand], options: Mapping[str, pa.Scalar]) -> Condit
 def _match_text(function: str, column: _Operand, options: Mapping[str, pa.Scalar]) -> Conditions:
     if not isinstance(column, _NamedColumn) or column.type is None or not _is_string(column.type):
         return UNKNOWN
+    if function == "match_like" and ESCAPE in str(get_option(options, "pattern", "")):
+        return UNKNOWN  # Arrow takes some of these for others
     inside = match_text(function, Subject(column.name, column.function, is_exact=False), options)
     return Conditions(inside, negation(inside))
 

@@ -2,6 +2,7 @@ r"""Patterns of texts: LIKE's, in which a backslash takes `%`, `_` and `\` liter
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -10,7 +11,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from ..errors import PredicateError, first_line
-from ..util.arrow_values import make_array, to_numpy
+from ..util.arrow_values import make_scalar, to_numpy
 from ..util.lazy import late_module
 
 if TYPE_CHECKING:
@@ -105,8 +106,32 @@ def require_expression(pattern: str) -> None:
 
 
 def match_like(texts: pa.Array, pattern: str) -> NDArray[np.bool_]:
-    """Return which texts match a LIKE pattern; False for null."""
-    return _to_flags(pc.match_like(texts, pattern=pattern))
+    r"""Return which texts match a LIKE pattern; False for null.
+
+    Arrow's own function takes the escaped backslash of `%\\` for two.
+    """
+    characters = [*_split(pattern)]
+    piece = "".join(character for character, is_wildcard in characters if not is_wildcard)
+    first = bool(characters) and characters[0] == ("%", True)
+    last = bool(characters) and characters[-1] == ("%", True)
+    inside = characters[first : len(characters) - last]
+    if any(is_wildcard for _, is_wildcard in inside):
+        parts = [
+            _WILDCARDS[character] if is_wildcard else re.escape(character) for character, is_wildcard in characters
+        ]
+        matched = pc.match_substring_regex(texts, pattern=rf"(?s)\A{''.join(parts)}\z")
+    elif first and (last or len(characters) == 1):
+        matched = pc.match_substring(texts, pattern=piece)
+    elif first:
+        matched = pc.ends_with(texts, pattern=piece)
+    elif last:
+        matched = pc.starts_with(texts, pattern=piece)
+    else:
+        matched = pc.equal(texts, make_scalar(piece, texts.type))
+    return _to_flags(matched)
+
+
+_WILDCARDS = {"%": ".*", "_": "."}
 
 
 def match_expression(texts: pa.Array, pattern: str) -> NDArray[np.bool_]:
@@ -115,4 +140,4 @@ def match_expression(texts: pa.Array, pattern: str) -> NDArray[np.bool_]:
 
 
 def _to_flags(matched: pa.Array) -> NDArray[np.bool_]:
-    return np.asarray(to_numpy(pc.fill_null(matched, make_array([False], pa.bool_())[0])), np.bool_)
+    return np.asarray(to_numpy(pc.fill_null(matched, make_scalar(False, pa.bool_()))), np.bool_)

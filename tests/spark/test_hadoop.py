@@ -147,7 +147,7 @@ def test_many_threads_read_at_a_time(spark: Any, folder: Path) -> None:
 def test_pruning_finds_what_it_finds_locally(spark: Any, frame: Any, web: WebHdfsServer, folder: Path) -> None:
     paths, filesystem = resolve_storage(spark, frame.inputFiles())
     local = [str(folder) + path.removeprefix(web.url) for path in paths]
-    # Row groups as small as these are not worth a request for a dictionary elsewhere: of `text`, filters decide nothing.
+    # Of `text` filters decide nothing, and row groups as small as these are not worth a request for a dictionary.
     for where in ("id = 4321", "id = -1", "id IN (1, 2)", "id = 3 AND text = 't3'"):
         there = parquet_bloom.prune(paths, where, filesystem=filesystem)
         here = parquet_bloom.prune(local, where)

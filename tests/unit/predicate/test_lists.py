@@ -60,7 +60,6 @@ def test_notations(where: Any, dialect: str | None, expected: Node) -> None:
 @pytest.mark.parametrize(
     ("where", "dialect"),
     [
-        ("contains(tags, 'x')", None),  # of texts as well
         ("array_contains('x', tags)", None),
         ("array_contains('x', tags)", "snowflake"),
         ("array_contains(tags, other)", None),
