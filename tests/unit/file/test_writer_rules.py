@@ -76,7 +76,7 @@ def lie(statistics: Struct) -> None:
 
 def write(path: Path, created_by: str | None, columns: tuple[str, ...] = ()) -> Path:
     """A file by some writer, with statistics of some columns that are wrong."""
-    pq.write_table(table(), path, row_group_size=ROWS, store_decimal_as_integer=False)
+    pq.write_table(table(), path, row_group_size=ROWS, store_decimal_as_integer=False, use_dictionary=False)
 
     def change(footer: Struct) -> None:
         footer.pop(6, None)

@@ -291,7 +291,8 @@ def test_footers_longer_than_what_is_read_first(tmp_path: Path) -> None:
     """The first 32 files are read again; then the length of footers is estimated."""
     wide = {f"column_with_a_long_name_{number:04}": [1, 2] for number in range(300)}
     for number in range(40):
-        pq.write_table(pa.table({"key": [2 * number, 2 * number + 1], **wide}), tmp_path / f"{number}.parquet")
+        table = pa.table({"key": [2 * number, 2 * number + 1], **wide})
+        pq.write_table(table, tmp_path / f"{number}.parquet", use_dictionary=False)
     report = parquet_bloom.prune(tmp_path, "key = 7", cache=None)
     assert report.selected == {str(tmp_path / "3.parquet"): [0]}
     assert report.requests == 40 + 32

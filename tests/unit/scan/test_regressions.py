@@ -24,7 +24,8 @@ from parquet_bloom.scan.scan import Scan
 
 @pytest.fixture
 def path(tmp_path):
-    pq.write_table(pa.table({"id": pa.array(range(20), pa.int32())}), tmp_path / "a.parquet", row_group_size=10)
+    table = pa.table({"id": pa.array(range(20), pa.int32())})
+    pq.write_table(table, tmp_path / "a.parquet", row_group_size=10, use_dictionary=False)
     return tmp_path / "a.parquet"
 
 

@@ -55,7 +55,9 @@ def write(path: Path, ids: list[Any] = IDS, **options: Any) -> Path:
     """A file whose ranges say nothing of `id`, and all of `n`."""
     table = {"id": ids, "n": list(range(len(ids))), "name": [f"n{value}" for value in ids]}
     path.parent.mkdir(parents=True, exist_ok=True)
-    pq.write_table(pa.table(table), path, **{"row_group_size": GROUP, "write_statistics": ["n"]} | options)
+    pq.write_table(
+        pa.table(table), path, **{"row_group_size": GROUP, "write_statistics": ["n"], "use_dictionary": False} | options
+    )
     return path
 
 
@@ -158,7 +160,7 @@ def test_unanswered_queries_are_as_without_zones(file: Path, where: str) -> None
 
 def test_nulls(tmp_path: Path) -> None:
     ids: list[Any] = [None if 20 <= row < 25 or row >= 300 else row for row in range(ROWS)]
-    path = write(tmp_path / "lake" / "a.parquet", ids, write_statistics=False)
+    path = write(tmp_path / "lake" / "a.parquet", ids, write_statistics=False, use_dictionary=False)
     given = build(path)
     assert parquet_bloom.dataset(path, zones=given).scan("id IS NULL").row_ranges() == {
         str(path): {0: [(20, 30)], 3: [(0, 100)]}
@@ -183,7 +185,12 @@ def test_values_of_many_forms(tmp_path: Path) -> None:
     }
     path = tmp_path / "lake" / "a.parquet"
     path.parent.mkdir()
-    pq.write_table(pa.table({name: array for name, (array, _) in columns.items()}), path, write_statistics=False)
+    pq.write_table(
+        pa.table({name: array for name, (array, _) in columns.items()}),
+        path,
+        write_statistics=False,
+        use_dictionary=False,
+    )
     for name, (_, questions) in columns.items():
         given = build(path, name)
         for value, count in questions:
@@ -199,7 +206,7 @@ def test_columns_in_structs(tmp_path: Path) -> None:
     rows = [None if row == 5 else {"id": None if row == 15 else row} for row in range(40)]
     path = tmp_path / "lake" / "a.parquet"
     path.parent.mkdir()
-    pq.write_table(pa.table({"user": rows}), path, write_statistics=False)
+    pq.write_table(pa.table({"user": rows}), path, write_statistics=False, use_dictionary=False)
     given = build(path, "user.id")
     assert selected_rows(parquet_bloom.prune(path, "user.id = 33", zones=given)) == {0: ((30, 40),)}
     assert selected_rows(parquet_bloom.prune(path, "user.id IS NULL", zones=given)) == {0: ((0, 20),)}
@@ -285,7 +292,9 @@ def test_only_pages_that_cover_the_zone_are_read(tmp_path: Path, by_path: bool) 
     path = tmp_path / "lake" / "a.parquet"
     path.parent.mkdir()
     options = {"row_group_size": rows, "max_rows_per_page": per_page, "use_dictionary": False, "compression": "none"}
-    pq.write_table(pa.table(columns), path, write_page_index=True, write_statistics=False, **options)
+    pq.write_table(
+        pa.table(columns), path, write_page_index=True, write_statistics=False, **{"use_dictionary": False} | options
+    )
     built = build(path, "key", per_zone)
     given = built if by_path else zones.open(built)
     headers = 5 * 256 * (rows // per_page)
@@ -358,7 +367,7 @@ def test_zones_over_one_another(file: Path) -> None:
 def test_zones_of_list_elements_answer_contains_only(tmp_path: Path) -> None:
     path = tmp_path / "a.parquet"
     rows = [None if row == 3 else [] if row == 13 else [row, row * 1000] for row in range(40)]
-    pq.write_table(pa.table({"tags": rows}), path, write_statistics=False)
+    pq.write_table(pa.table({"tags": rows}), path, write_statistics=False, use_dictionary=False)
     with parquet_bloom.open(path) as file:
         (leaf,) = file.columns
     given = ExactZones("tags", {path: every(40, 10)})
@@ -671,7 +680,7 @@ def test_other_file_systems(verified: Verified) -> None:
 
     def put(ids: list[int]) -> None:
         sink = io.BytesIO()
-        pq.write_table(pa.table({"id": ids}), sink, row_group_size=GROUP, write_statistics=False)
+        pq.write_table(pa.table({"id": ids}), sink, row_group_size=GROUP, write_statistics=False, use_dictionary=False)
         memory.pipe("/zoned/lake/a.parquet", sink.getvalue())
 
     put(IDS)
