@@ -111,6 +111,7 @@ class RowReader:
         request, trust = plan.asked, options.trust
         assert request is not None, "the report is not prune's"
         self._plan = plan
+        self._is_decided = plan.decided is request.node  # which row groups are certain was found out for this predicate
         self._filesystem = plan.filesystem
         self._cache = cache
         self._schema = schema
@@ -487,7 +488,7 @@ class RowReader:
                 kind = find_kind(opened)
             if kind is None:
                 return
-            batch = _make_batch(task, opened, kind, limits)
+            batch = _make_batch(task, opened, kind, limits, self._is_decided)
             try:
                 for step in batch.locate():
                     if isinstance(step, Need):
@@ -539,13 +540,15 @@ def _leave_last(schema: pa.Schema, names: Collection[str]) -> pa.Schema:
     return pa.schema([schema.field(number) for number in range(count)], schema.metadata)
 
 
-def _make_batch(task: Task, opened: PlannedFiles | ParquetData | OrcData, kind: FileKind, limits: Limits) -> RowBatch:
+def _make_batch(
+    task: Task, opened: PlannedFiles | ParquetData | OrcData, kind: FileKind, limits: Limits, is_decided: bool
+) -> RowBatch:
     plans, numbers, selections, certain = task.files.plans, [], [], []
     for file, group in task.row_groups:
         numbers.append((file, group.row_group))
         is_planned = plans[file].identity is not None
         selections.append(group.rows if is_planned else None)
-        certain.append(group.certain and is_planned)
+        certain.append(group.certain and is_planned and is_decided)
     decoder: RowGroupDecoder | OrcDecoder
     if isinstance(opened, PlannedFiles | ParquetData):
         groups = RowGroups([cached.footer for cached in opened.footers], numbers)

@@ -36,6 +36,7 @@ from .row_selection import (
 )
 
 if TYPE_CHECKING:
+    from ...predicate.tree import Node
     from ...tables.table_snapshot import TableSnapshot
 
 
@@ -366,6 +367,8 @@ class ScanPlan:
     decoded : how the columns of these rows were read; row groups with columns of both decoders count twice.
     partitions : the partition columns.
     asked : the predicate and its settings; None for plans that were not made from one.
+    decided : the predicate that all rows of certain row groups match; another one than is asked if rows are filtered by
+        more than they were planned by. None if that is not known.
     index_doubts : why a lake index could not be used, or only in part, so that more is read than necessary.
     zone_doubts : the same for zones: indexes that cannot be read, and files that have changed since.
     table : the table whose files they are, which says what deleted rows they have; None for files of no table.
@@ -381,6 +384,7 @@ class ScanPlan:
     decoded: list[Decoded] = field(default_factory=list, compare=False, repr=False, kw_only=True)
     partitions: Partitions = field(default_factory=lambda: Partitions(()), compare=False, repr=False)
     asked: ScanRequest | None = field(default=None, repr=False)
+    decided: Node | None = field(default=None, repr=False)
     index_doubts: list[str] = field(default_factory=list, compare=False, repr=False)
     zone_doubts: list[str] = field(default_factory=list, compare=False, repr=False)
     table: TableSnapshot | None = field(default=None, compare=False, repr=False)

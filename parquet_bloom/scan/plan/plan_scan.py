@@ -152,7 +152,9 @@ def plan_scan(
     entries, filesystem, partitions, table, requests = listing
     timezone, ignore_case = options.timezone, options.ignore_case
     request = ScanRequest(node, timezone, ignore_case)
-    plan = kind(filesystem=filesystem, partitions=partitions, asked=request, table=table, requests=requests)
+    plan = kind(
+        filesystem=filesystem, partitions=partitions, asked=request, decided=node, table=table, requests=requests
+    )
     residuals, footers = None, evidence.footers
     if partitions:
         residuals = partitions.make_residuals(node, timezone, ignore_case=ignore_case, strict=False)

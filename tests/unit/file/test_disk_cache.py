@@ -34,7 +34,7 @@ from parquet_bloom.types import PruneReport
 FILES, GROUPS, ROWS = 12, 4, 400
 KEYS = np.random.default_rng(11).integers(0, 2**60, (FILES, GROUPS * ROWS))
 ABSENT = 2**59 + 1
-NAME = "footers-3.sqlite"
+NAME = "footers-4.sqlite"
 
 
 @pytest.fixture(scope="module")

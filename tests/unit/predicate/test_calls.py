@@ -54,7 +54,7 @@ def test_sql(dialect: str | None, text: str, expected: Node) -> None:
         ("tsql", "CAST(n AS VARCHAR) = '5'"),  # 30 characters
         ("snowflake", "CAST(n AS VARCHAR) = '5'"),
         (None, "CAST(n AS VARCHAR(3)) = '5'"),
-        (None, "CAST(n AS INT) = 5"),
+        (None, "CAST(n AS FLOAT) = 5"),
         (None, "lower(x) < 'a'"),
         (None, "lower(x) BETWEEN 'a' AND 'b'"),
         (None, "lower(x) = 5"),
