@@ -202,8 +202,6 @@ def is_of_kind(literal: object, column_type: ColumnType) -> bool:
     if isinstance(literal, str) and kind in (Kind.DATE, Kind.TIME, Kind.TIMESTAMP):
         parse = parse_time if kind is Kind.TIME else parse_timestamp
         return parse(_BELOW_MICROSECONDS.sub(r"\1", literal)) is not None
-    if isinstance(literal, str) and kind is Kind.INTEGER:
-        return _INTEGER_TEXT.fullmatch(literal) is not None
     if isinstance(literal, str) and kind is Kind.UUID:
         return _UUID_TEXT.fullmatch(literal) is not None
     return isinstance(literal, _OF_KIND[kind]) and (kind is Kind.BOOLEAN) == isinstance(literal, bool)

@@ -35,7 +35,7 @@ else:
     pc = late_module("pyarrow.compute")
 
 
-class ColumnPart(NamedTuple):
+class PredicatePart(NamedTuple):
     """A part of a predicate over one column, as large as possible.
 
     Attributes
@@ -80,12 +80,12 @@ class _Term(NamedTuple):
     place: int
 
 
-def find_column_parts(node: Node) -> list[ColumnPart]:
+def find_column_parts(node: Node) -> list[PredicatePart]:
     """Return the parts of a predicate that are over one column, in the order in which they stand.
 
     What a list does not have (`NotContains`) is no part: that lists without elements satisfy it, no value shows.
     """
-    parts: list[ColumnPart] = []
+    parts: list[PredicatePart] = []
     terms: list[_Term] = []
     for place, item in enumerate(to_postfix(node)):
         if isinstance(item, Leaf):
@@ -107,7 +107,7 @@ def find_column_parts(node: Node) -> list[ColumnPart]:
     return parts + _join_children(terms, is_conjunction=True)
 
 
-def _join_children(children: Sequence[_Term], is_conjunction: bool) -> list[ColumnPart]:
+def _join_children(children: Sequence[_Term], is_conjunction: bool) -> list[PredicatePart]:
     """Return the parts of children of a connective: one for each column; of elements in AND, for each child."""
     groups: dict[tuple[object, ...], list[_Term]] = {}
     for child in children:
@@ -125,7 +125,7 @@ def _join_children(children: Sequence[_Term], is_conjunction: bool) -> list[Colu
         joined = members[0].node if len(members) == 1 else join(member.node for member in members)
         if is_of_elements:
             joined = fold(joined, _make_equal, _rejoin)
-        parts.append(ColumnPart(column, joined, tuple(member.place for member in members), is_of_elements))
+        parts.append(PredicatePart(column, joined, tuple(member.place for member in members), is_of_elements))
     return parts
 
 
@@ -144,7 +144,7 @@ class PartVerdicts(NamedTuple):
     null: bool
 
 
-def evaluate_part(part: ColumnPart, dictionaries: DictionaryValues, timezone: str, probes: Probes) -> PartVerdicts:
+def evaluate_part(part: PredicatePart, dictionaries: DictionaryValues, timezone: str, probes: Probes) -> PartVerdicts:
     """Evaluate a part on the distinct values of its column.
 
     Parameters

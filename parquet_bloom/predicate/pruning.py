@@ -23,7 +23,7 @@ from ..hashing.column_type import ColumnType, Domain, Kind, make_domain_array
 from ..util.arrow_values import AnyArray
 from . import tree
 from .column_kinds import is_of_kind
-from .column_parts import ColumnPart, DictionaryReader, evaluate_part, find_column_parts
+from .column_parts import DictionaryReader, PredicatePart, evaluate_part, find_column_parts
 from .patterns import find_prefix
 from .pruning_statistics import NO, ColumnShape, KeyHasher, PruningStatistics, PruningStatisticsArray
 from .reason import MISSING, Reason
@@ -79,6 +79,7 @@ _PROBE = itemgetter(1)
 _IS_POSSIBLE = attrgetter("possible")
 
 _NO_HASHES: NDArray[np.generic] = np.empty(0, np.uint64)
+_BOUNDED = (Kind.INTEGER, Kind.DATE, Kind.TIME, Kind.TIMESTAMP, Kind.DECIMAL, Kind.FLOAT)  # whose bounds are not cut
 _SAMPLE = 32  # dictionaries that are read to see whether more of them are worth it
 _LEAST_SHARE = 1 / 16  # of the bytes of a row group: a dictionary that costs less is read in any case
 _MANY_CODES = 1024  # fewer are counted, which takes less time than to sort
@@ -136,7 +137,7 @@ class _Evaluation:
     problems: dict[int, dict[int, str]] = field(default_factory=dict)
     by_bounds: dict[int, NDArray[np.int32]] = field(default_factory=dict)  # verdicts of leaves that no filter changes
     # A part of the predicate, where dictionaries deny it, and where all rows match it.
-    by_dictionaries: list[tuple[ColumnPart, NDArray[np.bool_], NDArray[np.bool_]]] = field(default_factory=list)
+    by_dictionaries: list[tuple[PredicatePart, NDArray[np.bool_], NDArray[np.bool_]]] = field(default_factory=list)
 
 
 class PruningPredicate:
@@ -156,7 +157,7 @@ class PruningPredicate:
     def __init__(self, node: Node, timezone: str = "UTC"):
         self.node = node
         self._postfix = tree.to_postfix(node)
-        self._parts: list[ColumnPart] | None = None
+        self._parts: list[PredicatePart] | None = None
         self._probes: Probes = {}
         self.columns: list[str] = sorted(tree.columns(node))
         self._timezone = timezone
@@ -238,7 +239,7 @@ class PruningPredicate:
     ) -> NDArray[np.int32]:
         """Return the verdicts by what is known; `assumed` says where some terms of the postfix form are impossible."""
         results: list[NDArray[np.int32]] = []
-        denied: dict[int, tuple[ColumnPart, NDArray[np.bool_]]] = {}
+        denied: dict[int, tuple[PredicatePart, NDArray[np.bool_]]] = {}
         for part, where, _ in evaluation.by_dictionaries:
             denied |= dict.fromkeys(part.places, (part, where))
         for place, item in enumerate(self._postfix):
@@ -284,6 +285,10 @@ class PruningPredicate:
             everywhere = np.ones(evaluation.count, np.bool_)
             assumed = {place: everywhere for later, _ in usable[number:] for place in later.places}
             undecided &= ~self.possible(self._evaluate(evaluation, assumed))
+            if isinstance(part.node, Compare) and column.column_type.kind in _BOUNDED:
+                # A bound is a value: what bounds leave has one that matches. Of floats, NaN is beyond both.
+                is_known = column.column_type.kind is not Kind.FLOAT or part.node.operator in ("<", "<=")
+                undecided &= ~(column.low_known & column.high_known & is_known)
             # A value that a filter does not deny is most likely there: a dictionary hardly ever denies it, either.
             is_probed = all(id(leaf) in evaluation.denied_by_filters for leaf in tree.leaves(part.node))
             likely = undecided & column.filtered if is_probed else np.zeros_like(undecided)
@@ -297,7 +302,7 @@ class PruningPredicate:
 
     def _ask_dictionaries(
         self,
-        part: ColumnPart,
+        part: PredicatePart,
         column: PruningStatisticsArray,
         positions: NDArray[np.intp],
         read: DictionaryReader,

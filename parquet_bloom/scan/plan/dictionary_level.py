@@ -33,7 +33,7 @@ _MOST_AT_ONCE = 256  # dictionaries that are read together, of as many files at 
 _FEW_OF = 8  # row groups are few if they are one of so many
 
 
-class _Column(NamedTuple):
+class _DictionaryColumn(NamedTuple):
     """The dictionaries of a column in many row groups.
 
     Attributes
@@ -54,7 +54,7 @@ class _Column(NamedTuple):
 
 def _find_column(
     footers: Sequence[Footer], statistics: Sequence[FileStatistics], name: str, request_bytes: int
-) -> _Column:
+) -> _DictionaryColumn:
     """Find the dictionaries of a column in files of one layout; a request costs as much as so many bytes."""
     columns = [of_file.columns[name] for of_file in statistics]
     joined = join_parts([column.part for column in columns if column is not None])
@@ -65,7 +65,7 @@ def _find_column(
         sizes = np.concatenate([_measure_row_groups(footer) for footer in footers])
         shares[exists] = (locations[exists, 1] + request_bytes) / np.maximum(sizes[exists], 1)
     assert columns[0] is not None
-    return _Column(columns[0].leaf, locations, shares)
+    return _DictionaryColumn(columns[0].leaf, locations, shares)
 
 
 def _measure_row_groups(footer: Footer) -> NDArray[np.int64]:
@@ -85,14 +85,14 @@ class _Values(NamedTuple):
     values: pa.Array
 
 
-def _join_values(column: _Column, positions: NDArray[np.intp], read: Dictionaries) -> _Values:
+def _join_values(column: _DictionaryColumn, positions: NDArray[np.intp], read: Dictionaries) -> _Values:
     """Return what was read of dictionaries, without those that cannot be used: they are not read again."""
     is_read = read.counts >= 0
     column.shares[positions[~is_read]] = np.inf
     return _Values(positions[is_read], np.cumsum(read.counts[is_read]), read.values)
 
 
-def _wrap(column: _Column, known: _Values) -> DictionaryValues:
+def _wrap(column: _DictionaryColumn, known: _Values) -> DictionaryValues:
     """Return values as a predicate is evaluated on them."""
     values: pa.Array | StoredColumn = known.values
     if column.leaf.physical == "INT96":
@@ -119,7 +119,7 @@ class DictionaryTable:
         open_files: Callable[[Sequence[int]], AbstractContextManager[OpenFiles | None]] | None,
     ):
         self._footers, self._statistics, self._ends, self._open_files = footers, statistics, ends, open_files
-        self._columns: dict[str, _Column] = {}
+        self._columns: dict[str, _DictionaryColumn] = {}
         self._known: dict[str, _Values] = {}
 
     def read(
@@ -166,7 +166,7 @@ class DictionaryTable:
         """Return the bytes of the dictionaries of a column that was asked for, in each row group."""
         return self._columns[name].locations[:, 1]
 
-    def _read(self, column: _Column, positions: NDArray[np.intp]) -> _Values | None:
+    def _read(self, column: _DictionaryColumn, positions: NDArray[np.intp]) -> _Values | None:
         files = np.searchsorted(self._ends, positions, "right")
         used, numbers = np.unique(files, return_inverse=True)
         assert self._open_files is not None
@@ -215,7 +215,7 @@ def open_local_files(paths: Sequence[str], identities: Sequence[FileIdentity]) -
 
 def make_dictionary_reader(file: BloomFile, statistics: FileStatistics) -> DictionaryReader:
     """Return what reads the dictionaries of a file that is open, all of a column at once."""
-    columns: dict[str, _Column] = {}
+    columns: dict[str, _DictionaryColumn] = {}
 
     def read(name: str, positions: NDArray[np.intp], share: float) -> DictionaryValues | None:
         if name not in columns:

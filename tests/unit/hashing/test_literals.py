@@ -108,7 +108,8 @@ def test_what_a_literal_is():
         yield from are(D15, (0.1, 1000), (0.3, 3000), (-0.0, 0))
         yield from absent(D15, 0.1 + 0.2, 1e308, 5e-324, math.inf)  # 0.30000000000000004
         yield from absent(D38, 10**60)
-        yield from unknown(D38, 1.25)  # many such decimals are one double
+        yield from are(D38, (1.25, 12_500_000_000))
+        yield from unknown(D38, 123456789012.25)  # many such decimals are one double
         yield from are(D_BYTES, (d("1.25"), 125))
         # Floats
         yield from are(F64, (0.1, 0.1), (5, 5.0), (2**53, 2.0**53), (d("0.1"), 0.1), (d("1E+400"), math.inf))

@@ -40,7 +40,7 @@ def write(path: Path, ids: Iterable[int], **columns: Any) -> str:
     values = list(ids)
     table = {"id": pa.array(values, pa.int64()), "name": [f"n{value}" for value in values]} | columns
     path.parent.mkdir(parents=True, exist_ok=True)
-    pq.write_table(pa.table(table), path, row_group_size=20, write_statistics=False)
+    pq.write_table(pa.table(table), path, row_group_size=20, write_statistics=False, use_dictionary=False)
     return str(path)
 
 

@@ -38,7 +38,7 @@ def lake(tmp_path_factory: pytest.TempPathFactory) -> Path:
             ids[210] = 1005
         table = pa.table({"id": ids, "rest": [f"{i}" for i in range(400)]})
         if number == 2:
-            pq.write_table(table, folder / f"{number}.parquet", row_group_size=100)
+            pq.write_table(table, folder / f"{number}.parquet", row_group_size=100, use_dictionary=False)
         else:
             parquet_bloom.write_table(table, folder / f"{number}.parquet", ["id"], row_group_size=100)
     return root
