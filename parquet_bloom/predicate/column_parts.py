@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from ..util.arrow_values import to_numpy
+from ..util.arrow_values import make_scalar, to_numpy
 from ..util.lazy import late_module
 from .row_filter import Probes, StoredColumn, row_mask
 from .tree import (
@@ -165,7 +165,7 @@ def evaluate_part(part: PredicatePart, dictionaries: DictionaryValues, timezone:
     else:
         with_null = pa.chunked_array([values, pa.nulls(1, values.type)])
         mask = row_mask(pa.table({part.column: with_null}), node, timezone=timezone, probes=probes)
-    flags = to_numpy(pc.fill_null(mask, False).combine_chunks()).astype(np.bool_)
+    flags = to_numpy(pc.fill_null(mask, make_scalar(False, pa.bool_())).combine_chunks()).astype(np.bool_)
     before = np.concatenate([[0], np.cumsum(flags[:-1])])
     starts = np.concatenate([[0], dictionaries.ends[:-1]]).astype(np.int64)
     num_true = before[dictionaries.ends] - before[starts]

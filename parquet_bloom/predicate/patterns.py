@@ -100,7 +100,7 @@ def require_like(pattern: str) -> None:
 def require_expression(pattern: str) -> None:
     """Raise PredicateError unless a text is a regular expression in RE2's syntax."""
     try:
-        pc.match_substring_regex(pa.array([""]), pattern=pattern)
+        pc.match_substring_regex(pa.nulls(1, pa.string()), pattern=pattern)
     except pa.ArrowInvalid as error:
         raise PredicateError(f"{pattern!r} is not a regular expression of RE2: {first_line(error)}") from None
 

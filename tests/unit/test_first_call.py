@@ -34,6 +34,7 @@ CALLS = [
     ("p.dataset(lake).scan(\"NOT (5 <> id OR lower(s) = 'S5')\").to_arrow()", API),
     ("p.prune(lake, 'id = 5')", API | DATASET | COMPUTE),
     ("p.prune(lake, \"day = DATE '2026-01-01' AND s = 'none'\")", API | DATASET),
+    ("p.prune(lake, \"d IN (DATE '2020-01-01', DATE '2020-01-03') AND regexp_matches(s, '5$')\")", API | DATASET),
     ("p.embed(file, ['id', 's', 'f'], replace=True, output=target)", API | DATASET),
     ("p.verify(lake)", API | DATASET),
     ("p.advise(lake)", API | DATASET),
