@@ -19,6 +19,9 @@ class PageHeaders:
 
 def pack_pages(dictionary_bytes: int, sizes: NDArray[np.int64], counts: NDArray[np.int64]) -> bytes: ...
 
+class Entries:
+    def __new__(cls, width: int, most: int) -> Entries: ...
+
 class ChunkBatch:
     requests: int
     num_bytes: int
