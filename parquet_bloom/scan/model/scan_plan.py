@@ -384,7 +384,7 @@ class ScanPlan:
     decoded: list[Decoded] = field(default_factory=list, compare=False, repr=False, kw_only=True)
     partitions: Partitions = field(default_factory=lambda: Partitions(()), compare=False, repr=False)
     asked: ScanRequest | None = field(default=None, repr=False)
-    decided: Node | None = field(default=None, repr=False)
+    decided: Node | None = field(default=None, compare=False, repr=False)
     index_doubts: list[str] = field(default_factory=list, compare=False, repr=False)
     zone_doubts: list[str] = field(default_factory=list, compare=False, repr=False)
     table: TableSnapshot | None = field(default=None, compare=False, repr=False)
