@@ -200,6 +200,11 @@ class IsNotNull(_NoLiteralLeaf):
     __slots__ = ()
 
 
+def _require_function(function: str) -> None:
+    if function not in FUNCTIONS:
+        raise PredicateError(f"the function {function!r} must be one of {', '.join(FUNCTIONS)}")
+
+
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class _CallLeaf(Leaf):
     """A leaf that compares the result of a function of a column with texts; see `calls` for the functions.
@@ -215,8 +220,7 @@ class _CallLeaf(Leaf):
 
     def __post_init__(self) -> None:
         literal.check(self.column, ())
-        if self.function not in FUNCTIONS:
-            raise PredicateError(f"the function {self.function!r} must be one of {', '.join(FUNCTIONS)}")
+        _require_function(self.function)
         if not all(value is None or type(value) is str for value in self.values):
             problem = f"{call_text(self.function, self.column)} is a text: it can be compared with texts only"
             raise PredicateError(problem, column=self.column)
@@ -255,8 +259,8 @@ class PatternLeaf(Leaf):
 
     def __post_init__(self) -> None:
         literal.check(self.column, ())
-        if self.function and self.function not in FUNCTIONS:
-            raise PredicateError(f"the function {self.function!r} must be one of {', '.join(FUNCTIONS)}")
+        if self.function:
+            _require_function(self.function)
         if type(self.pattern) is not str:
             raise PredicateError(f"a pattern is a text, not {type(self.pattern).__name__}", column=self.column)
 
