@@ -53,17 +53,22 @@ class _DictionaryColumn(NamedTuple):
 
 
 def _find_column(
-    footers: Sequence[Footer], statistics: Sequence[FileStatistics], name: str, request_bytes: int
+    statistics: Sequence[FileStatistics], name: str, measure: Callable[[], NDArray[np.int64]], request_bytes: int
 ) -> _DictionaryColumn:
-    """Find the dictionaries of a column in files of one layout; a request costs as much as so many bytes."""
+    """Find the dictionaries of a column in files of one layout.
+
+    Parameters
+    ----------
+    measure : returns the compressed bytes of each row group.
+    request_bytes : bytes that cost as much as a request.
+    """
     columns = [of_file.columns[name] for of_file in statistics]
     joined = join_parts([column.part for column in columns if column is not None])
     locations = joined.dictionaries[joined.start : joined.stop]
     exists = locations[:, 1] > 0
     shares = np.full(len(locations), np.inf)
     if exists.any():
-        sizes = np.concatenate([_measure_row_groups(footer) for footer in footers])
-        shares[exists] = (locations[exists, 1] + request_bytes) / np.maximum(sizes[exists], 1)
+        shares[exists] = (locations[exists, 1] + request_bytes) / np.maximum(measure()[exists], 1)
     assert columns[0] is not None
     return _DictionaryColumn(columns[0].leaf, locations, shares)
 
@@ -121,6 +126,13 @@ class DictionaryTable:
         self._footers, self._statistics, self._ends, self._open_files = footers, statistics, ends, open_files
         self._columns: dict[str, _DictionaryColumn] = {}
         self._known: dict[str, _Values] = {}
+        self._sizes: NDArray[np.int64] | None = None
+
+    def _measure(self) -> NDArray[np.int64]:
+        """Return the compressed bytes of each row group, measured once for all columns."""
+        if self._sizes is None:
+            self._sizes = np.concatenate([_measure_row_groups(footer) for footer in self._footers])
+        return self._sizes
 
     def read(
         self, name: str, positions: NDArray[np.intp], share: float
@@ -139,7 +151,7 @@ class DictionaryTable:
         column = self._columns.get(name)
         if column is None:
             request_bytes = 0 if self._open_files is not None else REQUEST_BYTES
-            column = _find_column(self._footers, self._statistics, name, request_bytes)
+            column = _find_column(self._statistics, name, self._measure, request_bytes)
             self._columns[name] = column
         missing = column.choose(positions, share)
         if self._open_files is None:
@@ -220,7 +232,7 @@ def make_dictionary_reader(file: BloomFile, statistics: FileStatistics) -> Dicti
     def read(name: str, positions: NDArray[np.intp], share: float) -> DictionaryValues | None:
         if name not in columns:
             request_bytes = REQUEST_BYTES if file.source.path is None else 0
-            columns[name] = _find_column([file.footer], [statistics], name, request_bytes)
+            columns[name] = _find_column([statistics], name, lambda: _measure_row_groups(file.footer), request_bytes)
         column = columns[name]
         wanted = column.choose(positions, share)
         if not len(wanted):
