@@ -1,5 +1,5 @@
 # cython: boundscheck=False, wraparound=False, initializedcheck=False, cdivision=True
-"""Ranges of one file of any kind, fetched before they are read, for `chunk_batch`."""
+"""Ranges of files of any kind, fetched before they are read, for `chunk_batch`."""
 
 from libc.stdint cimport int64_t, uint8_t
 from libc.string cimport memcpy
@@ -63,3 +63,36 @@ cdef class FetchedRanges(RangeReader):
             if length:
                 memcpy(to, &data[0], length)
         return True
+
+
+cdef class FetchedFiles(RangeReader):
+    """Reads ranges of many files, all of which were fetched.
+
+    Parameters
+    ----------
+    ranges : of each file, its ranges: position and bytes (uint8 array) of each, as in `Extents.items`.
+    """
+
+    cdef list ranges
+
+    def __cinit__(self, list ranges not None):
+        self.ranges = ranges
+        self.is_remote, self.counts_reads = True, True
+
+    def __len__(self) -> int:
+        return len(self.ranges)
+
+    cdef int read(self, Py_ssize_t file, int64_t offset, int64_t length, uint8_t* to) except -1 nogil:
+        cdef const uint8_t[::1] data
+        cdef int64_t start
+        if not 0 <= file or length < 0:
+            return False
+        with gil:
+            if file >= len(self.ranges):
+                return False
+            for start, data in self.ranges[file]:
+                if start <= offset and offset + length <= start + data.shape[0]:
+                    if length:
+                        memcpy(to, &data[offset - start], length)
+                    return True
+        return False

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
@@ -23,6 +24,7 @@ from ...metadata.footer import Footer, SchemaLeaf
 from ...predicate.column_parts import DictionaryReader, DictionaryValues
 from ...predicate.row_filter import StoredColumn
 from ...storage import OPEN_FILE_BUDGET, FileIdentity, OpenFiles
+from ...storage.local.open_files import RangeReader
 
 REQUEST_BYTES = 256 << 10
 """Bytes that are read in the time that a request to an object store takes (`slow_store.py`)."""
@@ -105,6 +107,38 @@ def _wrap(column: _DictionaryColumn, known: _Values) -> DictionaryValues:
     return DictionaryValues(known.positions, known.ends, values)
 
 
+class OpenedRanges(NamedTuple):
+    """Ranges of files that can be read, and what reading them costs, with an entry for each file (int64 arrays)."""
+
+    reader: RangeReader
+    requests: NDArray[np.int64]
+    num_bytes: NDArray[np.int64]
+
+
+RangesOpener = Callable[
+    [Sequence[int], NDArray[np.intp], NDArray[np.int64]], AbstractContextManager[OpenedRanges | None]
+]
+"""Opens some files, given by their numbers, to read ranges of them: of each range the position of its file among these,
+and its offset and length. None if a file has changed or cannot be read."""
+
+
+@dataclass
+class DictionaryReads:
+    """The reading of dictionaries for one predicate.
+
+    Attributes
+    ----------
+    open_ranges : opens the files.
+    requests, num_bytes : what was read of each file (int64 arrays).
+    has_failed : of each file whether a dictionary could not be read that was wanted.
+    """
+
+    open_ranges: RangesOpener
+    requests: NDArray[np.int64]
+    num_bytes: NDArray[np.int64]
+    has_failed: NDArray[np.bool_]
+
+
 class DictionaryTable:
     """The dictionaries of files with the same columns, which are not open.
 
@@ -112,8 +146,7 @@ class DictionaryTable:
     ----------
     footers, statistics : of each file.
     ends : for each file, the end of its row groups among those of all files.
-    open_files : opens some of the files, given by their numbers, or returns None if they have changed; None if they
-        cannot be opened together.
+    request_bytes : bytes that cost as much as a request.
     """
 
     def __init__(
@@ -121,9 +154,9 @@ class DictionaryTable:
         footers: Sequence[Footer],
         statistics: Sequence[FileStatistics],
         ends: NDArray[np.intp],
-        open_files: Callable[[Sequence[int]], AbstractContextManager[OpenFiles | None]] | None,
+        request_bytes: int,
     ):
-        self._footers, self._statistics, self._ends, self._open_files = footers, statistics, ends, open_files
+        self._footers, self._statistics, self._ends, self._request_bytes = footers, statistics, ends, request_bytes
         self._columns: dict[str, _DictionaryColumn] = {}
         self._known: dict[str, _Values] = {}
         self._sizes: NDArray[np.int64] | None = None
@@ -135,58 +168,46 @@ class DictionaryTable:
         return self._sizes
 
     def read(
-        self, name: str, positions: NDArray[np.intp], share: float
-    ) -> tuple[DictionaryValues | None, NDArray[np.intp]]:
+        self, name: str, positions: NDArray[np.intp], share: float, reads: DictionaryReads
+    ) -> DictionaryValues | None:
         """Read the dictionaries of a column in some row groups, as far as they are worth it, and keep them.
 
         Parameters
         ----------
         share : see `DictionaryReader`; of those that are known it does not matter.
-
-        Returns
-        -------
-        The dictionaries; and the row groups of which some were read now. If the files cannot be opened, there are none,
-        and these are the row groups whose dictionaries are worth reading.
         """
         column = self._columns.get(name)
         if column is None:
-            request_bytes = 0 if self._open_files is not None else REQUEST_BYTES
-            column = _find_column(self._statistics, name, self._measure, request_bytes)
+            column = _find_column(self._statistics, name, self._measure, self._request_bytes)
             self._columns[name] = column
         missing = column.choose(positions, share)
-        if self._open_files is None:
-            return None, missing
         known = self._known.get(name)
         wanted = missing
         if known is not None:
             missing = np.setdiff1d(wanted, known.positions, assume_unique=True)
             wanted = np.union1d(wanted, np.intersect1d(positions, known.positions, assume_unique=True))
-        read: list[NDArray[np.intp]] = []
         for start in range(0, len(missing), _MOST_AT_ONCE):
-            some = missing[start : start + _MOST_AT_ONCE]
-            found = self._read(column, some)
+            found = self._read(column, missing[start : start + _MOST_AT_ONCE], reads)
             if found is not None:
-                read.append(some)
                 known = found if known is None else _append(known, found)
         if known is not None and known.values.nbytes <= _MOST_KEPT:
             self._known[name] = known
         if known is not None and len(wanted) * _FEW_OF < len(known.positions):
             known = _select(known, wanted)
-        return None if known is None else _wrap(column, known), np.concatenate(read or [missing[:0]])
+        return None if known is None else _wrap(column, known)
 
-    def lengths(self, name: str) -> NDArray[np.int64]:
-        """Return the bytes of the dictionaries of a column that was asked for, in each row group."""
-        return self._columns[name].locations[:, 1]
-
-    def _read(self, column: _DictionaryColumn, positions: NDArray[np.intp]) -> _Values | None:
-        files = np.searchsorted(self._ends, positions, "right")
-        used, numbers = np.unique(files, return_inverse=True)
-        assert self._open_files is not None
-        with self._open_files(used.tolist()) as opened:
+    def _read(self, column: _DictionaryColumn, positions: NDArray[np.intp], reads: DictionaryReads) -> _Values | None:
+        used, numbers = np.unique(np.searchsorted(self._ends, positions, "right"), return_inverse=True)
+        locations = column.locations[positions]
+        with reads.open_ranges(used.tolist(), numbers, locations) as opened:
             if opened is None:
+                reads.has_failed[used] = True
                 return None
-            read = read_dictionaries(opened, column.leaf, numbers, column.locations[positions])
-            if not opened.are_unchanged():
+            reads.requests[used] += opened.requests
+            reads.num_bytes[used] += opened.num_bytes
+            read = read_dictionaries(opened.reader, column.leaf, numbers, locations)
+            if not opened.reader.are_unchanged():
+                reads.has_failed[used] = True
                 return None
         if read is None:
             column.shares[:] = np.inf
@@ -214,12 +235,17 @@ def _select(known: _Values, positions: NDArray[np.intp]) -> _Values:
 
 
 @contextmanager
-def open_local_files(paths: Sequence[str], identities: Sequence[FileIdentity]) -> Iterator[OpenFiles | None]:
+def open_local_ranges(
+    paths: Sequence[str], identities: Sequence[FileIdentity], numbers: NDArray[np.intp], ranges: NDArray[np.int64]
+) -> Iterator[OpenedRanges | None]:
     """Open local files of some versions; None if one is another version, or is not there."""
     taken = len(paths) if OPEN_FILE_BUDGET.take(len(paths)) else 0
     opened = OpenFiles(paths, identities)
+    requests, num_bytes = np.zeros((2, len(paths)), np.int64)
+    np.add.at(requests, numbers, 1)
+    np.add.at(num_bytes, numbers, ranges[:, 1])
     try:
-        yield opened if opened.open() else None
+        yield OpenedRanges(opened, requests, num_bytes) if opened.open() else None
     finally:
         opened.close()
         OPEN_FILE_BUDGET.give_back(taken)

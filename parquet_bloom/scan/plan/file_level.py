@@ -8,7 +8,7 @@ whose footers are cached 94 ms in place of 9.
 from __future__ import annotations
 
 from collections.abc import Generator, Iterator, Sequence
-from contextlib import closing, nullcontext
+from contextlib import AbstractContextManager, closing, contextmanager, nullcontext
 from dataclasses import dataclass, field
 from itertools import chain, compress, count
 from operator import attrgetter, not_
@@ -21,6 +21,7 @@ from ...errors import ParquetBloomError
 from ...file.bloom_file import BloomFile
 from ...file.column_statistics import StatisticsKey, file_statistics
 from ...file.metadata_cache import CachedFooter, MetadataCache
+from ...file.pages.fetched_ranges import FetchedFiles
 from ...metadata.footer import Footer
 from ...storage import (
     ClosedSource,
@@ -37,14 +38,14 @@ from ...storage import (
     stat_files,
 )
 from ...storage.confined import ConfinedFiles, is_in_place, leads_inside
-from ...storage.objects.object_batch import ClosedObject, listed_objects, read_tails
+from ...storage.objects.object_batch import ClosedObject, listed_objects, read_ranges, read_tails
 from ...util.lazy import late_module
 from ...util.threads import in_order, processors
 from ..model.data_file import open_any
 from ..model.file_schemas import REMOTE_THREADS
 from ..model.scan_plan import FilePlan, FileScan, RowGroupPlanner, ScanPlan, group_by_predicate
 from ..scan_options import ScanOptions
-from .dictionary_level import make_dictionary_reader
+from .dictionary_level import REQUEST_BYTES, OpenedRanges, make_dictionary_reader, open_local_ranges
 from .filter_level import make_filter_prober
 from .statistics_level import OpenedFile, evaluate_row_groups, evaluate_together, parse_ends
 
@@ -57,7 +58,7 @@ else:
 
 _NO_IDENTITY = FileIdentity(0, 0, 0, 0, 0)
 
-_TAILS_PER_READ = 128  # objects whose ends are read at a time, while those before are parsed
+_READS_AT_ONCE = 128  # of objects; while the next ends are read, those before are parsed
 
 
 class ListedObjects:
@@ -68,7 +69,7 @@ class ListedObjects:
     entries : the objects, as listed.
     cache : cached footers, to which those read are added; None for none.
     fail_fast : whether a store that does not answer is an error for all objects, StorageError; see `read_tails`.
-    at_once : objects whose ends are read at a time; None for as many as the store's client takes.
+    at_once : objects that are read at a time; None for as many as the store's client takes.
 
     Attributes
     ----------
@@ -89,7 +90,7 @@ class ListedObjects:
             self.cached.append(None if footer is None or closed is None else (closed.identity, footer))
         self._cache = cache
         self._fail_fast = fail_fast
-        self._length = min(_TAILS_PER_READ, at_once or _TAILS_PER_READ)
+        self._length = min(_READS_AT_ONCE, at_once or _READS_AT_ONCE)
 
     def read_footers(self) -> Iterator[list[OpenedFile]]:
         """See `FileGroup.read_footers`: objects are read in groups, each while the one before is handled."""
@@ -121,11 +122,33 @@ class ListedObjects:
             if closed is not None and entry is not None:
                 yield position, closed, entry[1]
 
-    are_local = False
+    request_bytes = REQUEST_BYTES
 
     def make_reader(self, files: Sequence[OpenedFile]) -> _CachedRanges:
         """See `FileGroup.make_reader`."""
         return _CachedRanges([file.footer.extents for file in files])
+
+    @contextmanager
+    def open_ranges(
+        self, files: Sequence[OpenedFile], numbers: NDArray[np.intp], ranges: NDArray[np.int64]
+    ) -> Iterator[OpenedRanges | None]:
+        """See `FileGroup.open_ranges`: the ranges are read, and kept in the cache."""
+        objects = [self._objects[file.position] for file in files]
+        present = [closed for closed in objects if closed is not None]
+        extents = [file.footer.extents for file in files]
+        read = None
+        try:
+            if len(present) == len(files):
+                read = read_ranges(present, extents, numbers, ranges[:, 0], ranges[:, 1], self._length)
+        except ParquetBloomError:  # a closer look tells what is wrong
+            read = None
+        if read is None:
+            yield None
+            return
+        if self._cache is not None:
+            for file in compress(files, read.requests.tolist()):
+                self._cache.keep(file.path, file.identity, file.footer)
+        yield OpenedRanges(FetchedFiles(read.ranges), read.requests, read.num_bytes)
 
     def _read_tails(self, group: list[tuple[int, ClosedObject]]) -> list[tuple[int, ClosedObject]]:
         """Read the ends of objects; return those that could be read."""
@@ -407,7 +430,13 @@ class LocalFiles:
                 if footer is not None:
                     yield position, source, footer
 
-    are_local = True
+    request_bytes = 0
+
+    def open_ranges(
+        self, files: Sequence[OpenedFile], numbers: NDArray[np.intp], ranges: NDArray[np.int64]
+    ) -> AbstractContextManager[OpenedRanges | None]:
+        """See `FileGroup.open_ranges`."""
+        return open_local_ranges([file.path for file in files], [file.identity for file in files], numbers, ranges)
 
     def make_reader(self, files: Sequence[OpenedFile]) -> LocalFileBatch:
         """See `FileGroup.make_reader`."""

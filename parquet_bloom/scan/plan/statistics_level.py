@@ -24,8 +24,8 @@ from ...metadata.footer import MAGIC, TAIL_BYTES, Footer
 from ...predicate.column_parts import DictionaryReader, DictionaryValues
 from ...predicate.pruning import PruningPredicate
 from ...predicate.pruning_statistics import PruningStatisticsArray
-from ...storage import ClosedSource, OpenFiles, Source
-from .dictionary_level import DictionaryTable, open_local_files
+from ...storage import ClosedSource, Source
+from .dictionary_level import DictionaryReads, DictionaryTable, OpenedRanges
 from .filter_level import BatchProbe, FilterProber, FilterReader, FilterTable
 
 _FOOTER, _NUM_ROWS = attrgetter("footer"), attrgetter("num_rows")
@@ -82,8 +82,13 @@ class FileGroup(Protocol):
         """Return what probes filters of these files, given some of the files whose footers are known."""
 
     @property
-    def are_local(self) -> bool:
-        """Whether the files can be opened together; the others are planned one by one if more of them is to be read."""
+    def request_bytes(self) -> int:
+        """Bytes that are read in the time that a request takes."""
+
+    def open_ranges(
+        self, files: Sequence[OpenedFile], numbers: NDArray[np.intp], ranges: NDArray[np.int64]
+    ) -> AbstractContextManager[OpenedRanges | None]:
+        """Open files of the group; see `RangesOpener`."""
 
 
 def parse_ends(ends: Sequence[tuple[int, bytes]]) -> list[tuple[int, Footer | None]]:
@@ -172,12 +177,12 @@ def evaluate_together(
         kept = _CachedBatches([*paths], cached, [])
         for group in groups.values():
             members, of_members = zip(*group, strict=True)
-            kept.batches.append(StatisticsBatch(members, of_members, files.make_reader(members), files.are_local))
+            kept.batches.append(StatisticsBatch(members, of_members, files.make_reader(members), files.request_bytes))
         if cache is not None and None not in cached:
             cache.put_shared(shared_key, kept)
     results: dict[int, EvaluatedFile] = {}
     for batch in kept.batches:
-        results |= batch.evaluate(predicate, threads)
+        results |= batch.evaluate(predicate, files, threads)
     return results
 
 
@@ -204,7 +209,7 @@ class StatisticsBatch:
     ----------
     files, statistics : the files, and the statistics of each.
     reader : probes filters of the files.
-    are_local : whether the files can be opened together.
+    request_bytes : see `FileGroup`.
     """
 
     def __init__(
@@ -212,31 +217,38 @@ class StatisticsBatch:
         files: Sequence[OpenedFile],
         statistics: Sequence[FileStatistics],
         reader: FilterReader,
-        are_local: bool,
+        request_bytes: int,
     ):
-        self._files, self._are_local = files, are_local
+        self._files = files
         self._columns = concatenate_statistics(statistics)
         ends = np.cumsum(list(map(len, map(_NUM_ROWS, statistics))))
         footers = list(map(_FOOTER, files))
         self._filters = FilterTable(footers, statistics, ends, reader)
-        open_files = self._open_files if are_local else None
-        self._dictionaries = DictionaryTable(list(map(_FOOTER, footers)), statistics, ends, open_files)
+        self._dictionaries = DictionaryTable(list(map(_FOOTER, footers)), statistics, ends, request_bytes)
 
-    def _open_files(self, numbers: Sequence[int]) -> AbstractContextManager[OpenFiles | None]:
-        files = [self._files[number] for number in numbers]
-        return open_local_files([file.path for file in files], [file.identity for file in files])
+    def evaluate(
+        self, predicate: PruningPredicate | Literal[True], group: FileGroup, threads: int
+    ) -> dict[int, EvaluatedFile]:
+        """Return the results of the files that are unchanged and need no closer look, by their positions.
 
-    def evaluate(self, predicate: PruningPredicate | Literal[True], threads: int) -> dict[int, EvaluatedFile]:
-        """Return the results of the files that are unchanged and need no closer look, by their positions."""
+        Parameters
+        ----------
+        group : which the files are of, as it is now.
+        """
         filters, ends = self._filters, self._filters.ends
         probe = BatchProbe(filters, threads)
         verdicts = np.zeros(int(ends[-1]), np.int32)
-        read_now: list[tuple[str, NDArray[np.intp]]] = []
+
+        def open_ranges(
+            some: Sequence[int], numbers: NDArray[np.intp], ranges: NDArray[np.int64]
+        ) -> AbstractContextManager[OpenedRanges | None]:
+            return group.open_ranges([self._files[number] for number in some], numbers, ranges)
+
+        spent = np.zeros((2, len(ends)), np.int64)
+        reads = DictionaryReads(open_ranges, spent[0], spent[1], np.zeros(len(ends), np.bool_))
 
         def read_dictionaries(name: str, positions: NDArray[np.intp], share: float) -> DictionaryValues | None:
-            found, read = self._dictionaries.read(name, positions, share)
-            read_now.append((name, read))
-            return found
+            return self._dictionaries.read(name, positions, share, reads)
 
         if predicate is not True:
             verdicts = predicate.decide_all(self._columns, len(verdicts), probe.probe, read_dictionaries)
@@ -244,15 +256,10 @@ class StatisticsBatch:
             first = np.zeros(len(ends) + 1, np.int64)
             probe.answers = filters.reader.probe(first, _NO_FILTERS, _NOTHING, [], threads)
         _, same, requests, num_bytes = probe.answers
-        for name, positions in read_now:
-            numbers = np.searchsorted(ends, positions, "right")
-            if not self._are_local:
-                same[numbers] = False  # they are opened one by one
-                continue
-            np.add.at(requests, numbers, 1)
-            np.add.at(num_bytes, numbers, self._dictionaries.lengths(name)[positions])
+        is_whole = same & ~reads.has_failed  # a closer look says why a dictionary could not be read
         results, start = {}, 0
-        columns: Any = map(np.ndarray.tolist, (ends, same, requests, num_bytes))
+        costs = requests + reads.requests, num_bytes + reads.num_bytes
+        columns: Any = map(np.ndarray.tolist, (ends, is_whole, *costs))
         rows = zip(self._files, filters.statistics, *columns, strict=True)
         for file, statistics, end, is_usable, file_requests, file_bytes in rows:
             if is_usable:

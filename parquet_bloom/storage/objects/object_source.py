@@ -107,6 +107,11 @@ class ObjectSource(Source):
             raise self._truncated_error(self.size - length, length, len(tail))
         self._set_tail(tail)
 
+    def fetch(self, offset: int, length: int) -> bytes:
+        """Fetch a range with one request, in a thread of the object's client."""
+        with translate_errors(f"cannot read at offset {offset}", self.name, opened=True):
+            return self._fetch(offset, length)
+
     def fetch_tail(self) -> bytes:
         """Fetch the last bytes of an object that was opened from a listing, in a thread of its client."""
         length = min(self.size, TAIL_BYTES)

@@ -172,6 +172,68 @@ def test_orc_files_among_them_are_opened_once(s3: Any, upload: Callable[[], str]
     assert len(of_orc) == 1
 
 
+@pytest.fixture
+def with_dictionaries(s3: Any, tmp_path: Path) -> str:
+    """The URL of four files whose `k` has even numbers only, in dictionaries, in row groups worth a request."""
+    wide = pa.array(np.random.default_rng(0).bytes(100)[:50].hex() + str(number) for number in range(20_000))
+    for number in range(4):
+        path = tmp_path / f"{number}.parquet"
+        keys = np.arange(20_000) % 50 * 2 + number * 100
+        pq.write_table(pa.table({"k": keys, "wide": wide}), path, row_group_size=10_000, compression="none")
+        s3.put(f"coded/{path.name}", path.read_bytes())
+    return str(s3.url("coded/"))
+
+
+ODD = "k IN (1, 101, 201, 301) OR k = 210"  # 210 is in the third file
+
+
+@pytest.mark.parametrize("threads", [1, None])
+def test_dictionaries_of_objects_are_read_together_and_kept(
+    s3: Any, with_dictionaries: str, threads: int | None
+) -> None:
+    cache, options = MetadataCache(), {"storage_options": s3.storage_options, "threads": threads}
+    s3.clear_log()
+    report = parquet_bloom.prune(with_dictionaries, ODD, cache=cache, **options)
+    assert [path.rpartition("/")[2] for path in report.selected] == ["2.parquet"]
+    assert report.skipped_by == {"dictionary": 6}
+    assert s3.operations().count("GetObject") == 4 + 8
+    assert report.requests == len(s3.log)
+    again = parquet_bloom.prune(with_dictionaries, ODD, cache=cache, **options)
+    assert s3.operations().count("GetObject") == 4 + 8
+    assert (again.bytes_read, again.selected) == (0, report.selected)
+
+
+def test_object_replaced_before_its_dictionary_is_read(s3: Any, with_dictionaries: str) -> None:
+    first = s3.get("coded/0.parquet")
+    third = s3.get("coded/2.parquet")
+
+    def exchange(request: Any) -> None:
+        s3.put("coded/0.parquet", third)
+        s3.put("coded/2.parquet", first)
+
+    options = {"storage_options": s3.storage_options, "threads": 1}
+    of_dictionary = s3.before("GetObject", exchange, when=lambda request: request.key == "coded/1.parquet")
+    of_dictionary.skip = 1  # the footer
+    with pytest.raises(errors.ConcurrentChangeError, match=r"2\.parquet: it was changed while it was being read"):
+        parquet_bloom.prune(with_dictionaries, ODD, cache=MetadataCache(), **options)
+    report = parquet_bloom.prune(with_dictionaries, ODD, cache=MetadataCache(), **options)
+    assert [path.rpartition("/")[2] for path in report.selected] == ["0.parquet"]
+
+
+def test_dictionary_that_cannot_be_read_is_an_error_of_its_object(s3: Any, with_dictionaries: str) -> None:
+    refused = s3.fail(
+        "GetObject", times=100, status=403, code="AccessDenied", when=lambda request: request.key == "coded/3.parquet"
+    )
+    refused.skip = 1
+    caught: list[Any] = []
+    report = parquet_bloom.prune(
+        with_dictionaries, ODD, on_error=caught.append, cache=None, storage_options=s3.storage_options
+    )
+    assert [path.rpartition("/")[2] for path in report.selected] == ["2.parquet"]
+    assert len(report.files) == 3
+    assert [error.path.rpartition("/")[2] for error in caught] == ["3.parquet"]
+
+
 @pytest.mark.parametrize("threads", [1, 3])
 def test_no_more_at_once_than_requested(s3: Any, upload: Callable[[], str], threads: int) -> None:
     url = upload()
