@@ -81,6 +81,8 @@ def select_rows_by_pages(
         return None
     file_columns = file_statistics(file, predicate.columns)
     leaves = {name: column.leaf for name, column in file_columns.columns.items() if column is not None}
+    if file.cached.int96_unit:  # what is shown may be less than the least of what is stored
+        leaves = {name: leaf for name, leaf in leaves.items() if leaf.physical != "INT96"}
     bounds_of = pages.find_bounds(leaves.values())
     columns: dict[str, _Column] = {}
     for name, leaf in leaves.items():
@@ -137,7 +139,8 @@ def _read_page_statistics(file: BloomFile, leaf: SchemaLeaf, pages: CachedPageIn
         # Without a count of nulls, nothing confirms that a page is null.
         has_values = None if counts is None else not index.null_pages[page]
         has_nulls = None if counts is None or leaf.shown_as_null else counts[page] > 0
-        statistics.append(PruningStatistics(column_type, has_values, low, high, has_nulls=has_nulls))
+        has_nans = None if index.nan_counts is None else index.nan_counts[page] != 0
+        statistics.append(PruningStatistics(column_type, has_values, low, high, has_nulls=has_nulls, has_nans=has_nans))
     return statistics
 
 

@@ -175,3 +175,29 @@ def with_bitsets(path: Path, bitsets: list[bytes], *, lengths: bool = True, stat
         body += stored
     path.write_bytes(oracle.with_footer(bytes(body), oracle.write_struct(footer)))
     return path
+
+
+def with_order(path: Path, column: str, member: int | None) -> Path:
+    """Declare the order of a column's bounds: a member of the union ColumnOrder, or None for an empty union."""
+
+    def change(footer: Struct) -> None:
+        leaves = [element.value(4).decode() for element in footer.value(2).items if 1 in element]
+        order = Struct() if member is None else Struct({member: (STRUCT, Struct())})
+        footer.value(COLUMN_ORDERS).items[leaves.index(column)] = order
+
+    return rewrite_footer(path, change)
+
+
+def with_bounds(path: Path, column: str, bounds: list[tuple[bytes, bytes] | None], **counts: int) -> Path:
+    """Give a column other statistics, row group by row group: the bounds, and `null_count`, `nan_count` if given."""
+
+    def change(footer: Struct) -> None:
+        for (_, metadata), both in zip(each_chunk(footer, column), bounds, strict=True):
+            fields = {3: (I64, counts["null_count"])} if "null_count" in counts else {}
+            if both is not None:
+                fields |= {5: (BINARY, both[1]), 6: (BINARY, both[0])}
+            if "nan_count" in counts:
+                fields[9] = (I64, counts["nan_count"])
+            metadata.set(STATISTICS, STRUCT, Struct(fields))
+
+    return rewrite_footer(path, change)
