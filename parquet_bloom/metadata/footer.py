@@ -108,6 +108,11 @@ class SchemaLeaf:
         return self.logical is not None and set(self.logical) == {_UNKNOWN}
 
     @cached_property
+    def known_repetition(self) -> bool:
+        """Whether it, and all that it is in, are required, optional or repeated: later formats may have other ways."""
+        return all(read_repetition(node) in (REQUIRED, _OPTIONAL, REPEATED) for node in self.nodes)
+
+    @cached_property
     def required(self) -> bool:
         """True for a column directly below the root that its schema declares non-null: its pages have no levels."""
         return len(self.nodes) == 1 and read_repetition(self.nodes[0]) == REQUIRED
