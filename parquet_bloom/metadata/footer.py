@@ -24,6 +24,7 @@ TAIL_BYTES = 8  # footer length and magic
 
 PHYSICAL_TYPES = ("BOOLEAN", "INT32", "INT64", "INT96", "FLOAT", "DOUBLE", "BYTE_ARRAY", "FIXED_LEN_BYTE_ARRAY")
 REQUIRED, _OPTIONAL, REPEATED = 0, 1, 2
+_LAST_LOGICAL_TYPE = 18  # GEOGRAPHY
 _MAX_SCHEMAS = 64  # cached decoded schemas: the files of a lake have few different ones
 _MAX_ENUM = 2**31 - 1  # Thrift stores enumerations as 32-bit integers
 _UNKNOWN = 11  # of the union LogicalType
@@ -151,6 +152,12 @@ def _parse_schema(encoded: bytes) -> list[dict[int, object]]:
     if not elements or not all(isinstance(element, dict) for element in elements):
         raise MalformedFooterError("metadata: the schema is not a list of structs")
     return list(elements)
+
+
+@lru_cache(maxsize=_MAX_SCHEMAS)
+def _find_later_types(encoded: bytes) -> tuple[int, ...]:
+    annotations = [as_type(element.get(10), dict) or {} for element in _parse_schema(encoded)]
+    return tuple(i for i, one in enumerate(annotations) if any(not 1 <= member <= _LAST_LOGICAL_TYPE for member in one))
 
 
 @dataclass
@@ -420,6 +427,14 @@ class Footer:
     @cached_property
     def leaves(self) -> list[SchemaLeaf]:
         return _parse_leaves(self.encoded_schema)
+
+    @property
+    def later_types(self) -> tuple[int, ...]:
+        """The numbers of the schema's elements that have a logical type of a later format, such as FILE.
+
+        Their values may refer to bytes of the file of which the footer tells nothing, as FILE's did in drafts.
+        """
+        return _find_later_types(self.encoded_schema)
 
     @cached_property
     def encoded_schema(self) -> bytes:

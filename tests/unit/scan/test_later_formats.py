@@ -2,8 +2,10 @@
 
 import re
 
+import duckdb
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
 from support.oracle import oracle
@@ -123,3 +125,24 @@ def test_a_logical_type_that_is_not_known(tmp_path, member):
     assert parquet_bloom.prune(path, "x = 'd'").skipped_by == {}
     assert parquet_bloom.drop(path).num_filters == 1
     assert path.read_bytes().startswith(before[: oracle.footer_start(before)])
+
+
+@pytest.mark.parametrize("store_schema", [True, False])
+def test_groups_of_a_later_type_are_read_as_structs(tmp_path, store_schema):
+    """As the format wants them to be; pyarrow does not open such files."""
+    path = tmp_path / "a.parquet"
+    table = pa.table({"doc": [{"uri": "a", "size": 1}, {"uri": "b", "size": 2}, None], "k": [1, 2, 3]})
+    pq.write_table(table, path, store_schema=store_schema, row_group_size=2)
+    annotation = Struct({19: (STRUCT, Struct())})
+    surgery.rewrite_footer(path, lambda footer: surgery.schema_element(footer, "doc").set(10, STRUCT, annotation))
+    dataset = parquet_bloom.dataset(path)
+    assert dataset.to_table().equals(table)
+    assert dataset.to_table(filter=pc.field("k") == 2).equals(table.slice(1, 1))
+    assert duckdb.sql("SELECT doc.size FROM dataset WHERE k = 2").fetchall() == [(2,)]
+    assert parquet_bloom.read_table(path, "doc.size = 2").equals(table.slice(1, 1))
+    assert parquet_bloom.prune(path, "doc.size = 7").skipped_by == {"range": 1, "nulls": 1}
+    assert parquet_bloom.read_table(path, "doc IS NULL", ["k"])["k"].to_pylist() == [3]
+    assert dataset.get("k", 2)["doc"].to_pylist() == [{"uri": "b", "size": 2}]
+    assert parquet_bloom.embed(path, ["doc.uri", "k"]).num_filters == 4
+    assert parquet_bloom.verify(path, data=True).ok
+    assert parquet_bloom.read_table(path, "doc.uri = 'a'")["k"].to_pylist() == [1]
