@@ -182,8 +182,8 @@ def select_leaves(leaves: Sequence[SchemaLeaf], names: Sequence[str] | None) -> 
 @lru_cache(maxsize=_MOST_TYPES)
 def type_of(leaf: SchemaLeaf) -> ColumnType:
     """Return the type of a leaf's values; an unknown one if they are repeated in a way that is not known."""
-    logical = None if leaf.known_repetition else {-1: {}}
-    return from_parquet(leaf.physical, leaf.length, leaf.converted, logical or leaf.logical, leaf.scale, leaf.precision)
+    logical = leaf.logical if leaf.known_repetition else {-1: {}}
+    return from_parquet(leaf.physical, leaf.length, leaf.converted, logical, leaf.scale, leaf.precision)
 
 
 def stored_column(leaf: SchemaLeaf) -> StoredColumn:

@@ -337,7 +337,7 @@ class ParquetData:
 
     def refuse_unknown(self, row_groups: Sequence[int], names: Sequence[str] | None) -> None:
         """Raise an error if what could not be read has codecs, encodings or pages that are not known."""
-        leaves = select_leaves(self.leaves, names)
+        leaves = [] if self.file.footer.encrypted else select_leaves(self.leaves, names)
         for row_group in row_groups:
             for leaf in leaves:
                 problem = find_unknown(self.source, self.file.footer, row_group, leaf)
