@@ -1,15 +1,18 @@
 """Bounds count in the order that the footer declares of them, if that is one of the column's type, and in no other."""
 
+import random
 import struct
 from math import inf, nan
+from operator import eq, ge, gt, le, lt, ne
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from support.corpus import FOLDER
+from support.oracle.oracle import BINARY, I64, STRUCT, Struct
 from support.writers.page_indexes import COLUMN_INDEX, encode_bounds, locations, with_index
-from support.writers.surgery import relabel, rewrite_footer, schema_element, with_bounds, with_order
+from support.writers.surgery import each_chunk, relabel, rewrite_footer, schema_element, with_bounds, with_order
 
 import parquet_bloom
 from parquet_bloom.hashing.column_type import JULIAN_EPOCH_DAY, NANOS_PER_DAY, Order
@@ -54,6 +57,55 @@ def test_bounds_of_floats(tmp_path, arrow_type, order, values, outside, inside):
     path = write_floats(tmp_path / "b.parquet", values, arrow_type, order, None)
     for where in ("x > 50", "x <> 5", *inside):
         assert parquet_bloom.prune(path, where).skipped_by == {}, where
+
+
+def order_of_sql(value):
+    """NaN is above all numbers, and equal to itself; both zeros are equal."""
+    return (1, 0.0) if value != value else (0, value)
+
+
+@pytest.mark.parametrize("order", [None, Order.TYPE, Order.IEEE_754])
+@pytest.mark.parametrize("arrow_type", FLOATS)
+def test_no_row_of_random_floats_is_lost(tmp_path, arrow_type, order):
+    """By bounds as pyarrow writes them, without an order, and as each order wants them."""
+    path, numbers = tmp_path / "a.parquet", random.Random(str(arrow_type))
+    skipped = 0
+    for _ in range(10):
+        pool = numbers.sample([-inf, -2.5, -0.0, 0.0, 1.0, 1.5, 60000.0, inf, nan, nan, nan], 4)
+        values = [numbers.choice(pool[: numbers.randint(1, 4)]) for _ in range(15)]
+        array = pa.array(np.array(values, arrow_type.to_pandas_dtype()))
+        pq.write_table(pa.table({"x": array, "n": range(15)}), path, row_group_size=5, use_dictionary=False)
+        if order is not None:
+            for group in range(3):
+                part = values[5 * group : 5 * group + 5]
+                declare_bounds(path, group, part, FLOATS[arrow_type], order)
+            with_order(path, "x", order)
+        for operator in ("<", "<=", "=", "<>", ">=", ">"):
+            literal = numbers.choice([*pool, 1.25, -70000.0, 0.0])
+            if literal != literal:
+                continue
+            compare = {"<": lt, "<=": le, "=": eq, "<>": ne, ">=": ge, ">": gt}[operator]
+            expected = [n for n, x in enumerate(values) if compare(order_of_sql(x), order_of_sql(literal))]
+            where = [("x", "!=" if operator == "<>" else operator, literal)]
+            assert parquet_bloom.read_table(path, where, ["n"])["n"].to_pylist() == expected, (values, where)
+            skipped += parquet_bloom.prune(path, where).skipped_by.get("range", 0)
+    assert skipped > (5 if order is None else 20)
+
+
+def declare_bounds(path, row_group, values, form, order):
+    numbers = [value for value in values if value == value]
+    ends = (min(numbers), max(numbers)) if numbers else (nan, nan)
+    if order == Order.TYPE:
+        ends = ends[0] or -0.0, ends[1] or 0.0
+    fields = {3: (I64, 0), 9: (I64, len(values) - len(numbers))}
+    if numbers or order == Order.IEEE_754:
+        fields |= {5: (BINARY, struct.pack(form, ends[1])), 6: (BINARY, struct.pack(form, ends[0]))}
+
+    def change(footer):
+        _, metadata = [*each_chunk(footer, "x")][row_group]
+        metadata.set(12, STRUCT, Struct(dict(sorted(fields.items()))))
+
+    rewrite_footer(path, change)
 
 
 @pytest.mark.parametrize("order", [None, Order.INT96_TIMESTAMP, 4, 77])
@@ -134,6 +186,7 @@ def test_int96_in_its_order(tmp_path):
         report = parquet_bloom.prune(path, where)
         assert [*report.selected.get(str(path), [])] == groups, where
         assert report.skipped_by == ({"range": 3 - len(groups)})
+    assert "t" in {column.column for column in parquet_bloom.advise(path).columns}
     assert parquet_bloom.read_table(path, "t >= TIMESTAMP '1970-01-01 12:00:00' AND n < 4", ["n"])["n"].to_pylist() == [
         2,
         3,
