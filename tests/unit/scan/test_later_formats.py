@@ -6,6 +6,7 @@ import duckdb
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+import pyarrow.fs
 import pyarrow.parquet as pq
 import pytest
 from support.oracle import oracle
@@ -70,6 +71,13 @@ def test_what_is_not_known_is_named(path, tmp_path, what):
     assert parquet_bloom.embed(path, ["k"]).num_filters == 2
     assert parquet_bloom.drop(path).num_filters == 4
     assert "x" in {column.column for column in parquet_bloom.advise(path, sample=2).columns}
+
+
+def test_of_a_remote_file_the_footer_tells(path):
+    surgery.with_declared_encoding(surgery.with_page_encoding(path, "x", ALP), "x", ALP)
+    message = r"row group 0, column 'x': cannot be read: encoding 10 \(ALP\) is not known"
+    with pytest.raises(UnreadableColumnError, match=message):
+        parquet_bloom.read_table(path, "x = 7.5", filesystem=pa.fs.LocalFileSystem())
 
 
 def test_an_encoding_that_only_the_footer_has(path):
