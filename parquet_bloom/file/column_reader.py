@@ -28,7 +28,15 @@ from ..storage import Source
 from ..util.arrow_values import from_numpy, to_numpy
 from ..util.lazy import late_module
 from .file_columns import stored_column, type_of
-from .page_checks import PageClaimError, PageWalk, RangeFile, ReadRange, require_pages, require_value_per_row
+from .page_checks import (
+    PageClaimError,
+    PageWalk,
+    RangeFile,
+    ReadRange,
+    find_unknown,
+    require_pages,
+    require_value_per_row,
+)
 from .pages.decompress import decompress
 
 if TYPE_CHECKING:
@@ -274,9 +282,13 @@ class ColumnReader:
                     num_rows += batch.num_rows
                     yield batch.column(0)
         except (pa.ArrowException, OSError, PageClaimError) as error:
-            raise self._unreadable_error(str(error), row_group) from error
+            raise self._unreadable_error(self._find_unknown(row_group) or str(error), row_group) from error
         if num_rows != declared:
-            raise self._unreadable_error(f"{num_rows} rows instead of {declared}", row_group)
+            problem = self._find_unknown(row_group) or f"{num_rows} rows instead of {declared}"
+            raise self._unreadable_error(problem, row_group)
+
+    def _find_unknown(self, row_group: int) -> str | None:
+        return find_unknown(self._source, self._footer, row_group, self.leaf)
 
     def _open(self, row_group: int, read: ReadRange | None) -> tuple[pa.NativeFile, int]:
         """Open the file so that pages of a row group cannot claim too much memory; also return pyarrow's buffer size.

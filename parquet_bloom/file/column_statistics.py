@@ -22,7 +22,7 @@ from ..hashing.column_type import (
     Domain,
     Kind,
     decimal_length,
-    decode,
+    decode_bound,
     integer_range,
     is_legacy_ordered,
     is_nan,
@@ -311,7 +311,7 @@ def statistics_of_files(
                 results[i] = error
             else:
                 by_schema = key.trust is None or key.trust.by_schema
-                group = (*map(id, schema), footer.type_ordered, of_writer, -1 if by_schema else i, key)
+                group = (*map(id, schema), footer.column_orders, of_writer, -1 if by_schema else i, key)
                 groups.setdefault(group, []).append(i)
     for group, members in groups.items():
         footer = files[members[0]].footer
@@ -409,18 +409,17 @@ class FileColumn(NamedTuple):
     @classmethod
     def of(cls, footer: Footer, leaf: SchemaLeaf) -> FileColumn:
         """Return what is known of a column, given the footer of one of the files."""
-        column_type, rules = type_of(leaf), footer.rules_of(leaf)
-        is_legacy, is_typed = is_legacy_ordered(column_type), leaf.index in footer.type_ordered
+        column_type, rules, order = type_of(leaf), footer.rules_of(leaf), footer.order_of(leaf)
         return cls(
             leaf,
             column_type,
             footer.stored_leaf(leaf),
             leaf.shown_as_null,
-            is_ordered(column_type) and (is_typed or is_legacy),
-            is_legacy,
+            is_ordered(column_type, order),
+            is_legacy_ordered(column_type),
             may_wrap(column_type),
             footer.doubts_of(leaf) if rules else Doubt.NOTHING,
-            not is_typed and any(rule.columns == LEGACY for rule in rules),
+            not order and any(rule.columns == LEGACY for rule in rules),
             footer.writer_rules.shortest_cut,
         )
 
@@ -490,6 +489,11 @@ def read_column(footers: Sequence[Footer], column: FileColumn, draft: str | None
     has_filter = (records["filter_offset"] != -1) | (records["filter_fields"] > 0)
     has_filter &= not column.doubts & Doubt.FILTERS
     low, low_known, high, high_known, cut = _decode_bounds(column, data, which, stored)
+    if has_nans is not None:
+        all_nan = has_null_count & (stored["nan_count"] > 0) & (stored["nan_count"] == num_values - null_count)
+        # Bounds that no number is within.
+        low[all_nan], high[all_nan] = np.inf, -np.inf
+        low_known, high_known = low_known | all_nan, high_known | all_nan
     if draft is not None:
         usual &= ~has_filter
     elif column.wraps:
@@ -593,8 +597,7 @@ def _read_chunk(
 
 def decode_leaf_bounds(footer: Footer, leaf: SchemaLeaf, statistics: Statistics) -> tuple[Domain | None, Domain | None]:
     """Return the bounds that statistics of a column of a file have, as `decode_bounds` does."""
-    type_ordered = leaf.index in footer.type_ordered
-    return decode_bounds(statistics, type_of(leaf), type_ordered, footer.writer_rules.shortest_cut)
+    return decode_bounds(statistics, type_of(leaf), footer.order_of(leaf), footer.writer_rules.shortest_cut)
 
 
 def may_be_cut(column_type: ColumnType) -> bool:
@@ -606,24 +609,26 @@ def may_be_cut(column_type: ColumnType) -> bool:
 
 
 def decode_bounds(
-    statistics: Statistics, column_type: ColumnType, type_ordered: bool, shortest_cut: int = 1
+    statistics: Statistics, column_type: ColumnType, order: int, shortest_cut: int = 1
 ) -> tuple[Domain | None, Domain | None]:
     """Return the bounds of a column chunk's values, as domain values; None where nothing is known.
 
-    Statistics are used only where the format defines their order: under a declared type order, or in the deprecated
-    fields for signed numbers. NaN and bounds in the wrong order are ignored, and those that do not bound what is shown.
+    Statistics are used only where the format defines their order: one that is declared and supported, or for signed
+    numbers without one, also in the deprecated fields. NaN and bounds in the wrong order are ignored, and those that do
+    not bound what is shown.
 
     Parameters
     ----------
+    order : the declared order, see `column_type.Order`.
     shortest_cut : length from which on an upper bound may be cut, unless it is declared exact, or not to be.
     """
     low_stored, high_stored = statistics.min_value, statistics.max_value
-    if not is_ordered(column_type) or not (type_ordered or is_legacy_ordered(column_type)):
+    if not is_ordered(column_type, order):
         return None, None
     if low_stored is None and high_stored is None and is_legacy_ordered(column_type):
         low_stored, high_stored = statistics.legacy_min, statistics.legacy_max
-    low = None if low_stored is None else decode(low_stored, column_type)
-    high = None if high_stored is None else decode(high_stored, column_type)
+    low = None if low_stored is None else decode_bound(low_stored, column_type)
+    high = None if high_stored is None else decode_bound(high_stored, column_type)
     if not statistics.max_is_exact:
         shortest = shortest_cut if statistics.max_is_exact is None else 1
         if isinstance(high, bytes) and len(high) >= shortest and may_be_cut(column_type):
@@ -631,6 +636,8 @@ def decode_bounds(
         elif may_be_cut_decimals(column_type) and max(len(low_stored or b""), len(high_stored or b"")) >= SHORTEST_CUT:
             return None, None
     if any(bound is not None and is_nan(bound) for bound in (low, high)):
+        return None, None
+    if column_type.physical == "INT96" and None in (low, high):  # one shows that the other may be none, either
         return None, None
     if low is not None and high is not None and low > high:  # type: ignore[operator]
         return None, None
@@ -713,7 +720,10 @@ def _decode_bounds(
         for i in np.flatnonzero((length >= SHORTEST_CUT) & (stored["max_is_exact"] != 1)).tolist():
             lows[i] = highs[i] = None
     for i, (one, other) in enumerate(zip(lows, highs, strict=True)):
-        is_wrong = one is not None and other is not None and one > other  # type: ignore[operator]
+        if one is None or other is None:
+            is_wrong = leaf.physical == "INT96"
+        else:
+            is_wrong = one > other  # type: ignore[operator]
         if is_wrong or any(bound is not None and is_nan(bound) for bound in (one, other)):
             lows[i] = highs[i] = None
     known = [np.array([bound is not None for bound in bounds], np.bool_) for bounds in (lows, highs)]
@@ -749,6 +759,6 @@ def _decode_each(
     rows = np.arange(len(stored))
     starts, lengths = stored["start"][rows, at].tolist(), stored["length"][rows, at].tolist()
     return [
-        None if start < 0 else decode(data[i][start : start + length], column_type)
+        None if start < 0 else decode_bound(data[i][start : start + length], column_type)
         for i, start, length in zip(which.tolist(), starts, lengths, strict=True)
     ]

@@ -181,8 +181,9 @@ def select_leaves(leaves: Sequence[SchemaLeaf], names: Sequence[str] | None) -> 
 
 @lru_cache(maxsize=_MOST_TYPES)
 def type_of(leaf: SchemaLeaf) -> ColumnType:
-    """Return the type of a leaf's values."""
-    return from_parquet(leaf.physical, leaf.length, leaf.converted, leaf.logical, leaf.scale, leaf.precision)
+    """Return the type of a leaf's values; an unknown one if they are repeated in a way that is not known."""
+    logical = leaf.logical if leaf.known_repetition else {-1: {}}
+    return from_parquet(leaf.physical, leaf.length, leaf.converted, logical, leaf.scale, leaf.precision)
 
 
 def stored_column(leaf: SchemaLeaf) -> StoredColumn:
@@ -191,8 +192,10 @@ def stored_column(leaf: SchemaLeaf) -> StoredColumn:
     Raises
     ------
     UnusualPageError
-        They are of an unknown width, or in lists that are too deep.
+        They are of an unknown width, in lists that are too deep, or repeated in a way that is not known.
     """
+    if not leaf.known_repetition:
+        raise UnusualPageError("a repetition that is not known")
     width = WIDTHS.get(leaf.physical, leaf.length or None)
     if width is None:
         raise UnusualPageError(f"{leaf.physical} of no bytes")

@@ -86,6 +86,7 @@ def cut_tail(file: BloomFile, filters: Iterable[ChunkFilter], removed: Collectio
     """Find the filters that are, without a gap, directly before the footer; removed ones are cut, the others move.
 
     Unused bytes that earlier changes left there, footers included, are cut as well. `filters` are all of the file's.
+    Nothing is cut, and nothing moves, if values may refer to bytes of the file.
     """
     spans: dict[Owner, Span] = {}
     doubtful = dead_bytes = 0
@@ -97,6 +98,9 @@ def cut_tail(file: BloomFile, filters: Iterable[ChunkFilter], removed: Collectio
                 dead_bytes += chunk.length or 0
             continue
         spans[owner] = (chunk.offset, chunk.header.total_bytes)
+    if file.footer.later_types:
+        dead_bytes += sum(length for owner, (_, length) in spans.items() if owner in removed)
+        return Tail(file.footer.start, dead_bytes=dead_bytes)
     kept = _OldFooters(file)
     cut = first = file.footer.start
     searched = -1  # an offset where no kept footer or its filter ends

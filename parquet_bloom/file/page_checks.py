@@ -24,6 +24,9 @@ ReadRange = Callable[[int, int], bytes | memoryview]
 
 _MAX_HEADER_BYTES = 1 << 24  # pyarrow reads no longer header
 _DICTIONARY_PAGE = 2
+_CODECS, _ENCODINGS = range(8), (0, *range(2, 10))  # by the format's numbers
+_NAMES_OF_LATER = {10: " (ALP)"}
+_WALK_BYTES = 1 << 16
 _NO_PAGES = np.empty((0, 14), np.int64)
 
 
@@ -162,6 +165,32 @@ def require_value_per_row(source: Source, footer: Footer, row_group: int, leaf: 
     pages = "its pages cannot be counted" if stored is None else f"its pages have {stored}"
     problem = f"metadata: {declared} values in {num_rows} rows, and {pages}"
     raise MalformedFooterError(problem, row_group=row_group, column=leaf.name)
+
+
+def find_unknown(source: Source, footer: Footer, row_group: int, leaf: SchemaLeaf) -> str | None:
+    """Return which codec, encoding or kind of page of a column chunk is not known, as in later formats, or None.
+
+    It says why a chunk could not be read. The pages of local files are asked, of others the footer.
+    """
+    record = footer.chunk(row_group, leaf)
+    if record["encrypted"] or record["external"]:
+        return None
+    if footer.codec(record) not in _CODECS:
+        return f"codec {record['codec']} is not known"
+    encodings = footer.encodings(record)
+    if source.path is not None:
+        start = footer.first_page(row_group, leaf)
+        walk = PageWalk(start, min(start + int(record["compressed_size"]), source.size), int(record["num_values"]))
+        try:
+            encodings = [
+                number for _, pages in walk.windows(source.read_at, _WALK_BYTES) for number in pages[:, 5].tolist()
+            ]
+        except PageClaimError as error:
+            return str(error)
+    for number in encodings:
+        if number not in _ENCODINGS:
+            return f"encoding {number}{_NAMES_OF_LATER.get(number, '')} is not known"
+    return None
 
 
 class RangeFile(SeekableFile):

@@ -16,7 +16,7 @@ import math
 import struct
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
-from enum import Enum
+from enum import Enum, IntEnum
 from typing import Any
 
 import numpy as np
@@ -322,6 +322,16 @@ def decode(stored: bytes, column_type: ColumnType) -> Domain | None:
     return stored
 
 
+def decode_bound(stored: bytes, column_type: ColumnType) -> Domain | None:
+    """Return what `decode` does of a minimum or maximum; None also for one that shows that order and values differ.
+
+    INT96 timestamps are ordered by day, then by time of day: the order of the instants if these lie within the day.
+    """
+    if column_type.physical == "INT96" and int.from_bytes(stored[:8], "little") >= NANOS_PER_DAY:  # or negative
+        return None
+    return decode(stored, column_type)
+
+
 def make_domain_array(values: Sequence[Domain | None], column_type: ColumnType) -> AnyArray:
     """Return domain values of one type as an array that represents them exactly; entries for None are arbitrary."""
     if column_type.kind is Kind.FLOAT or column_type.physical in ("INT32", "INT64"):
@@ -337,15 +347,34 @@ def make_domain_array(values: Sequence[Domain | None], column_type: ColumnType) 
     return objects
 
 
-def is_ordered(column_type: ColumnType) -> bool:
-    """Return whether min_value and max_value of such a column bound its domain values."""
-    return column_type.physical != "INT96" and column_type.kind is not Kind.UNKNOWN
+class Order(IntEnum):
+    """The order that a footer declares of a column's min_value and max_value: members of the union ColumnOrder."""
+
+    UNDECLARED = 0
+    TYPE = 1  # that of the column's type
+    IEEE_754 = 2  # of floats: -0.0 before +0.0; NaN is no bound unless all values are
+    INT96_TIMESTAMP = 3
+    UNSUPPORTED = -1
+
+
+def is_ordered(column_type: ColumnType, order: int) -> bool:
+    """Return whether min_value and max_value of such a column, in the declared order, bound its domain values.
+
+    Floats are compared as numbers, to which both orders of them come down: both zeros are equal, and NaN is no bound.
+    """
+    if order == Order.UNDECLARED:
+        return is_legacy_ordered(column_type)
+    if column_type.physical == "INT96" and column_type.kind is Kind.TIMESTAMP:
+        return order == Order.INT96_TIMESTAMP
+    if order == Order.IEEE_754:
+        return column_type.kind is Kind.FLOAT
+    return order == Order.TYPE and column_type.kind is not Kind.UNKNOWN
 
 
 def is_legacy_ordered(column_type: ColumnType) -> bool:
     """Return whether the deprecated min and max, which compare signed, bound such a column's domain values."""
     numbers = ("INT32", "INT64", "FLOAT", "DOUBLE")
-    return column_type.signed and column_type.physical in numbers and is_ordered(column_type)
+    return column_type.signed and column_type.physical in numbers and column_type.kind is not Kind.UNKNOWN
 
 
 def may_wrap(column_type: ColumnType) -> bool:

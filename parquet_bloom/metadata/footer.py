@@ -24,6 +24,7 @@ TAIL_BYTES = 8  # footer length and magic
 
 PHYSICAL_TYPES = ("BOOLEAN", "INT32", "INT64", "INT96", "FLOAT", "DOUBLE", "BYTE_ARRAY", "FIXED_LEN_BYTE_ARRAY")
 REQUIRED, _OPTIONAL, REPEATED = 0, 1, 2
+_LAST_LOGICAL_TYPE = 18  # GEOGRAPHY
 _MAX_SCHEMAS = 64  # cached decoded schemas: the files of a lake have few different ones
 _MAX_ENUM = 2**31 - 1  # Thrift stores enumerations as 32-bit integers
 _UNKNOWN = 11  # of the union LogicalType
@@ -108,6 +109,11 @@ class SchemaLeaf:
         return self.logical is not None and set(self.logical) == {_UNKNOWN}
 
     @cached_property
+    def known_repetition(self) -> bool:
+        """Whether it, and all that it is in, are required, optional or repeated: later formats may have other ways."""
+        return all(read_repetition(node) in (REQUIRED, _OPTIONAL, REPEATED) for node in self.nodes)
+
+    @cached_property
     def required(self) -> bool:
         """True for a column directly below the root that its schema declares non-null: its pages have no levels."""
         return len(self.nodes) == 1 and read_repetition(self.nodes[0]) == REQUIRED
@@ -124,7 +130,7 @@ class Statistics:
 
     Attributes
     ----------
-    null_count, min_value, max_value, legacy_min, legacy_max : None where absent; values are plain-encoded.
+    null_count, min_value, max_value, legacy_min, legacy_max, nan_count : None where absent; values are plain-encoded.
     max_is_exact : whether `max_value` is declared to be a value, not another upper bound; None where absent.
     """
 
@@ -134,6 +140,7 @@ class Statistics:
     legacy_min: bytes | None
     legacy_max: bytes | None
     max_is_exact: bool | None = None
+    nan_count: int | None = None
 
 
 NO_STATISTICS = Statistics(None, None, None, None, None)
@@ -145,6 +152,12 @@ def _parse_schema(encoded: bytes) -> list[dict[int, object]]:
     if not elements or not all(isinstance(element, dict) for element in elements):
         raise MalformedFooterError("metadata: the schema is not a list of structs")
     return list(elements)
+
+
+@lru_cache(maxsize=_MAX_SCHEMAS)
+def _find_later_types(encoded: bytes) -> tuple[int, ...]:
+    annotations = [as_type(element.get(10), dict) or {} for element in _parse_schema(encoded)]
+    return tuple(i for i, one in enumerate(annotations) if any(not 1 <= member <= _LAST_LOGICAL_TYPE for member in one))
 
 
 @dataclass
@@ -206,9 +219,9 @@ def _parse_leaves(encoded: bytes) -> list[SchemaLeaf]:
 
 
 @lru_cache(maxsize=_MAX_SCHEMAS)
-def _parse_orders(encoded: bytes) -> frozenset[int]:
+def _parse_orders(encoded: bytes) -> tuple[int, ...]:
     orders = read_value(encoded, 0, LIST)
-    return frozenset(i for i, order in enumerate(orders) if isinstance(order, dict) and set(order) == {1})
+    return tuple(next(iter(order)) if isinstance(order, dict) and len(order) == 1 else -1 for order in orders)
 
 
 class _SchemaFields(TypedDict):
@@ -216,16 +229,16 @@ class _SchemaFields(TypedDict):
 
     encoded_schema: bytes
     leaves: list[SchemaLeaf]
-    type_ordered: frozenset[int]
+    column_orders: tuple[int, ...]
 
 
 def _decode_schema(encoded: bytes, orders: bytes) -> _SchemaFields | None:
     """Decode the schema and the orders of columns; None if they are bad."""
     try:
-        leaves, ordered = _parse_leaves(encoded), _parse_orders(orders) if orders else frozenset()
+        leaves, ordered = _parse_leaves(encoded), _parse_orders(orders) if orders else ()
     except MalformedFooterError:
         return None
-    return {"encoded_schema": encoded, "leaves": leaves, "type_ordered": ordered}
+    return {"encoded_schema": encoded, "leaves": leaves, "column_orders": ordered}
 
 
 class Footer:
@@ -397,9 +410,13 @@ class Footer:
         return self.encoded_schema, *others
 
     @cached_property
-    def type_ordered(self) -> frozenset[int]:
-        """Leaves whose min_value and max_value follow the order that the format defines for their type."""
-        return _parse_orders(self._encoded(7)) if 7 in self._positions else frozenset()
+    def column_orders(self) -> tuple[int, ...]:
+        """The declared orders of the leaves' min_value and max_value: members of the union ColumnOrder, -1 for none."""
+        return _parse_orders(self._encoded(7)) if 7 in self._positions else ()
+
+    def order_of(self, leaf: SchemaLeaf) -> int:
+        """Return the declared order of a leaf (see `column_orders`), 0 where none is declared."""
+        return self.column_orders[leaf.index] if leaf.index < len(self.column_orders) else 0
 
     # ------------------------------------------------------------------------------------------------- schema
 
@@ -410,6 +427,14 @@ class Footer:
     @cached_property
     def leaves(self) -> list[SchemaLeaf]:
         return _parse_leaves(self.encoded_schema)
+
+    @property
+    def later_types(self) -> tuple[int, ...]:
+        """The numbers of the schema's elements that have a logical type of a later format, such as FILE.
+
+        Their values may refer to bytes of the file of which the footer tells nothing, as FILE's did in drafts.
+        """
+        return _find_later_types(self.encoded_schema)
 
     @cached_property
     def encoded_schema(self) -> bytes:
@@ -546,15 +571,15 @@ class Footer:
                 return NO_STATISTICS
             if null_count == num_values and is_bounded:  # of a chunk of nothing but nulls there are no bounds
                 return NO_STATISTICS
-        is_exact = as_type(fields.get(7), bool)
-        statistics = Statistics(null_count, low, high, legacy_low, legacy_high, is_exact)
+        is_exact, nan_count = as_type(fields.get(7), bool), as_type(fields.get(9), int)
+        statistics = Statistics(null_count, low, high, legacy_low, legacy_high, is_exact, nan_count)
         return self._believe(record, statistics) if self.writer_rules.rules else statistics
 
     def _believe(self, record: np.void, statistics: Statistics) -> Statistics:
         """Return statistics without what the writer is known to get wrong."""
         leaf = self.leaves[int(record["column"])]
         doubts = self.doubts_of(leaf)
-        is_legacy = None in (statistics.min_value, statistics.max_value) and leaf.index not in self.type_ordered
+        is_legacy = None in (statistics.min_value, statistics.max_value) and not self.order_of(leaf)
         if is_legacy and any(rule.columns == LEGACY for rule in self.rules_of(leaf)):
             return NO_STATISTICS
         if doubts & Doubt.BOUNDS:

@@ -118,6 +118,28 @@ def _make_column_metadata(
     return meta
 
 
+def find_later_groups(footer: Footer) -> list[int]:
+    """Return the numbers of the schema's groups that have a logical type of a later format."""
+    return [number for number in footer.later_types if 1 not in footer.schema[number]]
+
+
+def drop_later_groups(footer: Footer) -> bytes:
+    """Return a footer's bytes, for readers, in which groups with a logical type of a later format are plain ones.
+
+    So the format wants them to be read; pyarrow does not open such files.
+    """
+    groups = find_later_groups(footer)
+    if not groups:
+        return footer.data
+    elements, end = footer.encoded_schema_elements
+    begin = end - sum(map(len, elements))
+    for number in groups:
+        fields = {key: value for key, value in sorted(footer.schema[number].items()) if key in _GROUP_FIELDS}
+        elements[number] = write_struct([(key, _GROUP_FIELDS[key], value) for key, value in fields.items()])
+    return b"".join((footer.data[:begin], *elements, footer.data[end:]))
+
+
+_GROUP_FIELDS = {3: I32, 4: BINARY, 5: I32, 6: I32, 9: I32}
 _ARROW_SCHEMA = b"ARROW:schema"
 _NOT_ARROW_SCHEMA = b"arrow.schema"  # as long, so that no length changes
 _NAME_FIELD = 4

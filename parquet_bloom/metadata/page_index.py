@@ -76,7 +76,7 @@ class ColumnIndex:
     ----------
     null_pages : whether a page has nothing but nulls.
     min_values, max_values : plain-encoded bounds, which need not be values of the page; meaningless in null pages.
-    null_counts : nulls of each page; None where the index does not say.
+    null_counts, nan_counts : nulls of each page, and NaNs; None where the index does not say.
     order : ASCENDING or DESCENDING if the bounds of both kinds are declared ordered from page to page; else anything.
     """
 
@@ -85,6 +85,7 @@ class ColumnIndex:
     max_values: list[bytes]
     null_counts: list[int] | None
     order: object = None
+    nan_counts: list[int] | None = None
 
     def statistics(self, page: int) -> Statistics:
         """Return the bounds of a page as column chunk statistics. Null pages have no bounds.
@@ -189,19 +190,21 @@ def read_column_index(data: bytes, index: OffsetIndex) -> ColumnIndex:
     Raises
     ------
     MalformedFooterError
-        The bytes are not a ColumnIndex, or it has another number of pages, or inconsistent null counts.
+        The bytes are not a ColumnIndex, or it has another number of pages, or inconsistent counts.
     """
     fields = read_struct(data)[0]
     null_pages, low, high = _read_list(fields, 1, bool), _read_list(fields, 2, bytes), _read_list(fields, 3, bytes)
-    null_counts = _read_list(fields, 5, int) if 5 in fields else None
-    for values in (null_pages, low, high, null_counts):
+    null_counts, nan_counts = (_read_list(fields, number, int) if number in fields else None for number in (5, 8))
+    for values in (null_pages, low, high, null_counts, nan_counts):
         if values is not None and len(values) != index.num_pages:
             raise MalformedFooterError(f"page index: bounds of {len(values)} pages where there are {index.num_pages}")
     if null_counts is not None:
         for is_null, count, num_rows in zip(null_pages, null_counts, np.diff(index.rows).tolist(), strict=True):
             if not 0 <= count <= num_rows or is_null != (count == num_rows):
                 raise MalformedFooterError(f"page index: {count} nulls in a page of {num_rows} rows")
-    return ColumnIndex(null_pages, low, high, null_counts, fields.get(4))
+    if nan_counts is not None and min(nan_counts) < 0:
+        raise MalformedFooterError(f"page index: {min(nan_counts)} NaNs in a page")
+    return ColumnIndex(null_pages, low, high, null_counts, fields.get(4), nan_counts)
 
 
 def read_page_header(data: bytes | memoryview) -> PageHeader:

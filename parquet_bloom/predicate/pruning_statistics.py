@@ -63,7 +63,7 @@ class PruningStatistics:
     ----------
     column_type : how its values are stored.
     has_values : whether any value is not null; None when unknown.
-    has_nulls : whether any value is null; None when unknown.
+    has_nulls, has_nans : whether any value is null, or NaN; None when unknown.
     low, high : bounds of its values (domain values, inclusive); None when unknown.
     filtered : whether there is a Bloom filter to probe.
     doubt : why existing statistics or filters cannot be used; None if they can.
@@ -76,6 +76,7 @@ class PruningStatistics:
     filtered: bool = False
     doubt: str | None = None
     has_nulls: bool | None = None
+    has_nans: bool | None = None
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -120,6 +121,7 @@ class PruningStatisticsArray:
         low, high = [entry.low for entry in statistics], [entry.high for entry in statistics]
         doubts = tuple(entry.doubt for entry in statistics)
         highs, cut = split_cut(high, column_type)
+        nans = [_to_ternary(entry.has_nans) for entry in statistics]
         return cls(
             column_type,
             np.array([_to_ternary(entry.has_values) for entry in statistics], np.int8),
@@ -132,6 +134,7 @@ class PruningStatisticsArray:
             doubts if any(doubts) else (),
             hash_values=hash_values,
             cut=cut,
+            has_nans=np.array(nans, np.int8) if NO in nans else None,
         )
 
     @classmethod

@@ -12,6 +12,7 @@ from pathlib import Path
 import pyarrow.parquet as pq
 import pytest
 from click.testing import CliRunner
+from support.corpus import FOLDER
 from support.writers import encrypted_files as files
 
 import parquet_bloom
@@ -73,6 +74,18 @@ def test_an_encrypted_footer_is_refused_everywhere(columns, algorithm, tmp_path)
     assert not (tmp_path / "output.parquet").exists()
 
 
+CORPUS = FOLDER / "encrypt_columns_and_footer_bloom_filter.parquet.encrypted"
+
+
+@pytest.mark.skipif(not CORPUS.exists(), reason="no file of another project")
+def test_a_file_with_filters_under_encryption(tmp_path):
+    path = Path(shutil.copy(CORPUS, tmp_path / "a.parquet"))
+    for name, call in everything(path, tmp_path, "open").items():
+        if name != "append":
+            refused(call, path, "the footer is encrypted")
+    assert path.read_bytes() == CORPUS.read_bytes()
+
+
 @pytest.mark.parametrize("kind", ["mixed", "all", "signed"])
 @pytest.mark.parametrize("column", ["open", "secret"])
 def test_no_footer_that_is_signed_is_changed(kind, column, tmp_path):
@@ -130,14 +143,15 @@ def test_an_encrypted_column_is_refused_by_name(mixed, tmp_path):
 
 
 @pytest.mark.parametrize("columns", SEALED.values(), ids=SEALED)
-@pytest.mark.parametrize("plant", ["filters", "filters without length", "statistics", "both"])
+@pytest.mark.parametrize("plant", ["filters", "filters without length", "sealed filters", "statistics", "both"])
 def test_nothing_in_the_clear_is_believed_of_an_encrypted_column(plant, columns, algorithm, tmp_path):
     """Filter and statistics rule the row out, and could be anybody's: no key was needed to write them."""
     path = files.encrypted(tmp_path / "a.parquet", algorithm, plaintext_footer=True, columns=columns)
     if plant in ("statistics", "both"):
         files.with_planted_statistics(path)
     if plant != "statistics":
-        files.with_planted_filters(path, length=plant != "filters without length")
+        is_sealed = plant == "sealed filters"
+        files.with_planted_filters(path, length=plant != "filters without length", is_sealed=is_sealed)
     for where in ("secret = 1005", "secret < 2000", "secret IN (1005, 7)", "secret IS NULL", "secret IS NOT NULL"):
         for _ in range(2):  # the second time by what a cache knows
             report = parquet_bloom.prune(path, where)

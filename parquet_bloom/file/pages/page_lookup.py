@@ -241,10 +241,13 @@ class PageLookup:
             return  # where the pages are is true all the same
         try:
             cached.bounds = read_column_index(encoded, cached.index)
-            null_counts = cached.bounds.null_counts
-            statistics = self._file.footer.statistics(self._file.record(self.row_group, leaf))
-            if None not in (null_counts, statistics.null_count) and sum(null_counts or ()) != statistics.null_count:
-                raise MalformedFooterError(f"its nulls are {sum(null_counts or ())}, not {statistics.null_count}")
+            bounds, chunk = cached.bounds, self._file.footer.statistics(self._file.record(self.row_group, leaf))
+            for what, counts, in_all in (
+                ("nulls", bounds.null_counts, chunk.null_count),
+                ("NaNs", bounds.nan_counts, chunk.nan_count),
+            ):
+                if counts is not None and in_all is not None and sum(counts) != in_all:
+                    raise MalformedFooterError(f"its {what} are {sum(counts)}, not {in_all}")
         except MalformedFooterError as error:
             self.give_up(leaf.index, error.problem)
             return

@@ -20,7 +20,7 @@ from ...file.column_reader import ColumnReader
 from ...file.column_statistics import ColumnCompatibility, decode_leaf_bounds, file_statistics
 from ...file.file_columns import select_leaves, type_of
 from ...file.metadata_cache import CachedFooter
-from ...file.page_checks import PageClaimError, PageWalk, require_pages, require_value_per_row
+from ...file.page_checks import PageClaimError, PageWalk, find_unknown, require_pages, require_value_per_row
 from ...file.pages.page_columns import PageColumn
 from ...file.pages.page_lookup import PageLookup
 from ...file.pages.row_group_batch import RowGroupBatch, RowGroups
@@ -81,6 +81,8 @@ def select_rows_by_pages(
         return None
     file_columns = file_statistics(file, predicate.columns)
     leaves = {name: column.leaf for name, column in file_columns.columns.items() if column is not None}
+    if file.cached.int96_unit:  # what is shown may be less than the least of what is stored
+        leaves = {name: leaf for name, leaf in leaves.items() if leaf.physical != "INT96"}
     bounds_of = pages.find_bounds(leaves.values())
     columns: dict[str, _Column] = {}
     for name, leaf in leaves.items():
@@ -137,7 +139,8 @@ def _read_page_statistics(file: BloomFile, leaf: SchemaLeaf, pages: CachedPageIn
         # Without a count of nulls, nothing confirms that a page is null.
         has_values = None if counts is None else not index.null_pages[page]
         has_nulls = None if counts is None or leaf.shown_as_null else counts[page] > 0
-        statistics.append(PruningStatistics(column_type, has_values, low, high, has_nulls=has_nulls))
+        has_nans = None if index.nan_counts is None else index.nan_counts[page] != 0
+        statistics.append(PruningStatistics(column_type, has_values, low, high, has_nulls=has_nulls, has_nans=has_nans))
     return statistics
 
 
@@ -321,14 +324,26 @@ class ParquetData:
         columns = None if names is None else list(names)
         try:
             table = self.parquet_file.read_row_groups(list(row_groups), columns, use_threads=self.limits.use_threads)
-        except pa.ArrowException as error:
-            if len(row_groups) > 1 or self.file.footer.encrypted:
+        except (pa.ArrowException, OSError) as error:
+            self.refuse_unknown(row_groups, names)
+            if len(row_groups) > 1 or self.file.footer.encrypted or not isinstance(error, pa.ArrowException):
                 raise
             raise UnreadableColumnError(f"cannot be read: {first_line(error)}", row_group=row_groups[0]) from error
         counts = [self.num_rows_of(row_group) for row_group in row_groups]
         if table.num_columns and table.num_rows != sum(counts):
+            self.refuse_unknown(row_groups, names)
             raise make_count_error(row_groups[0], table.num_rows, sum(counts))
         return table
+
+    def refuse_unknown(self, row_groups: Sequence[int], names: Sequence[str] | None) -> None:
+        """Raise an error if what could not be read has codecs, encodings or pages that are not known."""
+        leaves = [] if self.file.footer.encrypted else select_leaves(self.leaves, names)
+        for row_group in row_groups:
+            for leaf in leaves:
+                problem = find_unknown(self.source, self.file.footer, row_group, leaf)
+                if problem:
+                    problem = f"cannot be read: {problem}"
+                    raise UnreadableColumnError(problem, row_group=row_group, column=leaf.name)
 
     def read_rows(self, row_group: int, names: Sequence[str] | None, rows: RowPositions) -> pa.Table:
         """Read some rows of a row group, ascending; in windows if it is large."""
@@ -406,7 +421,11 @@ class ParquetData:
                 buffer_size=self._buffer_bytes(row_group, names),
             ) as file,
         ):
-            yield from file.iter_batches(rows, [row_group], columns, use_threads=self.limits.use_threads)
+            try:
+                yield from file.iter_batches(rows, [row_group], columns, use_threads=self.limits.use_threads)
+            except (pa.ArrowException, OSError):
+                self.refuse_unknown([row_group], names)
+                raise
 
     def _buffer_bytes(self, row_group: int, names: Sequence[str] | None) -> int:
         """Return how much of a chunk is read at once; 0 for all of it.
@@ -507,6 +526,7 @@ class RowStream:
                 self._last = None  # free its memory before the next one is read
                 self._last = next(self._batches, None)
                 if self._last is None:
+                    self._data.refuse_unknown([self._row_group], self._names)
                     raise make_count_error(self._row_group, self._stop, self._data.num_rows_of(self._row_group))
                 self._start, self._stop = self._stop, self._stop + self._last.num_rows
             end = min(stop, self._stop)

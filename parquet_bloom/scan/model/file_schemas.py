@@ -11,6 +11,7 @@ import pyarrow as pa
 from ...errors import EncryptedFileError, ParquetBloomError, UnknownColumnError, UnreadableColumnError, first_line
 from ...file.bloom_file import BloomFile
 from ...metadata.footer import MAGIC, TAIL_BYTES
+from ...metadata.footer_rewrite import drop_later_groups, find_later_groups
 from ...util.arrow_values import empty_table
 from ...util.lazy import late_module
 from ...util.threads import in_order, processors
@@ -113,7 +114,7 @@ def open_parquet_file(file: BloomFile) -> pq.ParquetFile:
     # Reading ahead takes threads that Arrow has few of, and that its scanners wait in for the rows of this very file.
     unit = file.cached.int96_unit
     # pyarrow itself reads the footer of a local file in less time than it takes to give it one.
-    is_given = file.source.path is None or file.cached.original is not None
+    is_given = file.source.path is None or file.cached.original is not None or bool(find_later_groups(file.footer))
     metadata = arrow_metadata(file) if is_given else None
     if not is_given:
         length = min(file.source.size, max(_FOOTER_READ, len(file.footer.data) + TAIL_BYTES))
@@ -159,14 +160,14 @@ def arrow_schema(file: BloomFile, columns: Sequence[str] | None = None) -> pa.Sc
 
 def _read_arrow_schema(file: BloomFile) -> pa.Schema:
     schema, data = None, file.footer.data_of_schema
-    if len(data) <= _SMALL_FOOTER:
+    if len(data) <= _SMALL_FOOTER and not find_later_groups(file.footer):
         schema = read_arrow_schema(_make_footer_file(data), file.cached.int96_unit)
     return _open_footer(file).schema_arrow if schema is None else schema
 
 
 def _open_footer(file: BloomFile) -> pq.ParquetFile:
     """Open the footer alone with pyarrow."""
-    data = pa.BufferReader(_make_footer_file(file.footer.data))
+    data = pa.BufferReader(_make_footer_file(drop_later_groups(file.footer)))
     return pq.ParquetFile(data, coerce_int96_timestamp_unit=file.cached.int96_unit)
 
 

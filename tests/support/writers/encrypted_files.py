@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 from pathlib import Path
+from random import randbytes
 from typing import Any
 
 import pyarrow as pa
@@ -81,9 +82,15 @@ def _changed(path: Path, change: Any, extra: bytes = b"") -> Path:
     return path
 
 
-def with_planted_filters(path: Path, *, length: bool = True, everywhere: bool = False) -> Path:
-    """For each encrypted chunk (or all) a filter in the clear, flawless but for what it holds: no value of it."""
-    stored = oracle.write_struct(oracle.filter_header(32)) + OracleFilter.of(32, [b"another value"]).to_bytes()
+def with_planted_filters(path: Path, *, length: bool = True, everywhere: bool = False, is_sealed: bool = False) -> Path:
+    """For each encrypted chunk (or all) a filter in the clear, flawless but for what it holds: no value of it.
+
+    Or one as it is under encryption: header and bitset are modules of a length, a nonce, secret bytes and a tag.
+    """
+    parts = oracle.write_struct(oracle.filter_header(32)), OracleFilter.of(32, [b"another value"]).to_bytes()
+    if is_sealed:
+        parts = tuple((len(part) + 28).to_bytes(4, "little") + randbytes(len(part) + 28) for part in parts)
+    stored = b"".join(parts)
     extra = bytearray()
 
     def change(footer: Struct, start: int) -> None:

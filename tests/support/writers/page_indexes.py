@@ -16,7 +16,7 @@ def encode_locations(pages):
     return write_struct([(1, LIST, (STRUCT, [[(1, I64, o), (2, I32, s), (3, I64, r)] for o, s, r in pages]))])
 
 
-def encode_bounds(null_pages, low, high, null_counts=None, order=0):
+def encode_bounds(null_pages, low, high, null_counts=None, order=0, nan_counts=None):
     """A ColumnIndex."""
     count = len(null_pages)
     # A field 1 with a list of booleans, which `write_struct` does not write.
@@ -25,6 +25,8 @@ def encode_bounds(null_pages, low, high, null_counts=None, order=0):
     rest = [(2, LIST, (BINARY, low)), (3, LIST, (BINARY, high)), (4, I32, order)]
     if null_counts is not None:
         rest.append((5, LIST, (I64, null_counts)))
+    if nan_counts is not None:
+        rest.append((8, LIST, (I64, nan_counts)))
     encoded = write_struct([(1, I32, 0), *rest])
     assert encoded[:2] == b"\x15\x00"
     return head + flags + encoded[2:]

@@ -175,3 +175,90 @@ def with_bitsets(path: Path, bitsets: list[bytes], *, lengths: bool = True, stat
         body += stored
     path.write_bytes(oracle.with_footer(bytes(body), oracle.write_struct(footer)))
     return path
+
+
+def with_order(path: Path, column: str, member: int | None) -> Path:
+    """Declare the order of a column's bounds: a member of the union ColumnOrder, or None for an empty union."""
+
+    def change(footer: Struct) -> None:
+        leaves = [element.value(4).decode() for element in footer.value(2).items if 1 in element]
+        order = Struct() if member is None else Struct({member: (STRUCT, Struct())})
+        footer.value(COLUMN_ORDERS).items[leaves.index(column)] = order
+
+    return rewrite_footer(path, change)
+
+
+def with_bounds(path: Path, column: str, bounds: list[tuple[bytes, bytes] | None], **counts: int) -> Path:
+    """Give a column other statistics, row group by row group: the bounds, and `null_count`, `nan_count` if given."""
+
+    def change(footer: Struct) -> None:
+        for (_, metadata), both in zip(each_chunk(footer, column), bounds, strict=True):
+            fields = {3: (I64, counts["null_count"])} if "null_count" in counts else {}
+            if both is not None:
+                fields |= {5: (BINARY, both[1]), 6: (BINARY, both[0])}
+            if "nan_count" in counts:
+                fields[9] = (I64, counts["nan_count"])
+            metadata.set(STATISTICS, STRUCT, Struct(fields))
+
+    return rewrite_footer(path, change)
+
+
+def change_pages(path: Path, column: str, change: Callable[[Struct], None], row_group: int | None = None) -> Path:
+    """Let `change` loose on the headers of a column's pages, which must keep their lengths."""
+    data, footer = bytearray(path.read_bytes()), oracle.read_footer(path)
+    chunks = [metadata for _, metadata in each_chunk(footer, column)]
+    for metadata in chunks if row_group is None else [chunks[row_group]]:
+        at = first_byte(metadata)
+        end = at + metadata.value(7)
+        while at < end:
+            header, body = oracle.read_struct(bytes(data), at)
+            num_bytes = header.value(3)
+            change(header)
+            changed = oracle.write_struct(header)
+            assert len(changed) == body - at
+            data[at:body] = changed
+            at = body + num_bytes
+    path.write_bytes(bytes(data))
+    return path
+
+
+def with_page_encoding(path: Path, column: str, encoding: int, row_group: int | None = None) -> Path:
+    """Say of a column's data pages that their values are in another encoding, of a number below 64."""
+
+    def change(header: Struct) -> None:
+        for number, field in ((5, 2), (8, 4)):
+            if number in header:
+                header.value(number)[field] = (I32, encoding)
+
+    return change_pages(path, column, change, row_group)
+
+
+def with_page_type(path: Path, column: str, kind: int, row_group: int | None = None) -> Path:
+    """Say of a column's data pages that they are of another type, of a number below 64."""
+
+    def change(header: Struct) -> None:
+        if 7 not in header:
+            header[1] = (I32, kind)
+
+    return change_pages(path, column, change, row_group)
+
+
+def with_declared_encoding(path: Path, column: str, encoding: int) -> Path:
+    """Let the footer say that a column's values are in another encoding."""
+
+    def change(footer: Struct) -> None:
+        for _, metadata in each_chunk(footer, column):
+            metadata.value(2).items[:] = [encoding]
+            for statistics in metadata.value(13).items if 13 in metadata else []:
+                if statistics.value(1) != 2:
+                    statistics[2] = (I32, encoding)
+
+    return rewrite_footer(path, change)
+
+
+def with_codec(path: Path, column: str, codec: int) -> Path:
+    def change(footer: Struct) -> None:
+        for _, metadata in each_chunk(footer, column):
+            metadata[4] = (I32, codec)
+
+    return rewrite_footer(path, change)

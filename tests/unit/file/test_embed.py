@@ -638,3 +638,22 @@ def test_intervals_of_a_file_that_duckdb_probes_in_its_own_form(tmp_path: Path) 
     duckdb.sql(f"COPY ({rows}) TO '{without}' (ROW_GROUP_SIZE 2048, WRITE_BLOOM_FILTER false)")
     assert len(parquet_bloom.embed(without, ["iv"]).filters) == 2
     assert duckdb.sql(f"SELECT count(*) FROM '{without}' WHERE iv = INTERVAL '40 days'").fetchall() == [(9,)]
+
+
+def test_size_statistics_and_column_indexes_stay(tmp_path):
+    """Every field of a column chunk but those of its filter is what it was, histograms of levels included."""
+    path = tmp_path / "a.parquet"
+    table = pa.table({"s": ["a", None, "bcd"], "tags": pa.array([["x"], [], None]), "k": [1, 2, 3]})
+    pq.write_table(table, path, write_page_index=True)
+
+    def describe():
+        chunks = [metadata for _, metadata in surgery.each_chunk(oracle.read_footer(path))]
+        return [{number: value for number, value in one.items() if number not in (14, 15)} for one in chunks]
+
+    before, size_statistics = describe(), 16
+    assert before[0][size_statistics][1].value(1) == 4
+    assert before[1][size_statistics][1].value(3).items == [1, 1, 0, 1]
+    assert parquet_bloom.embed(path, ["s", "tags.list.element", "k"]).num_filters == 3
+    assert describe() == before
+    assert parquet_bloom.drop(path, ["k"]).num_filters == 1
+    assert describe() == before

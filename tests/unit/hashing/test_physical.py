@@ -19,6 +19,7 @@ from parquet_bloom.errors import UnsupportedTypeError
 from parquet_bloom.hashing.column_type import (
     ColumnType,
     Kind,
+    Order,
     decimal_length,
     decode,
     encode,
@@ -127,7 +128,7 @@ def test_annotations_that_mean_nothing_here():
     ):
         column_type = from_parquet(*arguments)
         assert column_type.kind is Kind.UNKNOWN, arguments
-        assert not is_ordered(column_type)
+        assert not any(is_ordered(column_type, order) for order in Order)
         assert not is_legacy_ordered(column_type)
 
 
@@ -252,9 +253,13 @@ def test_zeros_nan_int96_and_booleans():
 
 
 def test_which_bounds_count():
-    """INT96 has no order; the deprecated min and max compare as signed numbers, whatever the type."""
+    """Each order is that of some types; the deprecated min and max compare as signed numbers, whatever the type."""
     for column_type in (*TYPES, from_parquet("BOOLEAN")):
-        assert is_ordered(column_type) == (column_type.physical != "INT96")
+        assert is_ordered(column_type, Order.TYPE) == (column_type.physical != "INT96")
+        assert is_ordered(column_type, Order.INT96_TIMESTAMP) == (column_type.physical == "INT96")
+        assert is_ordered(column_type, Order.IEEE_754) == (column_type.kind is Kind.FLOAT)
+        assert is_ordered(column_type, Order.UNDECLARED) == is_legacy_ordered(column_type)
+        assert not any(is_ordered(column_type, order) for order in (Order.UNSUPPORTED, 4, 77))
         numbers = column_type.physical in ("INT32", "INT64", "FLOAT", "DOUBLE")
         assert is_legacy_ordered(column_type) == (numbers and column_type.signed)
     for arguments, expected in (

@@ -60,7 +60,7 @@ def test_footer_contents(path):
     assert [footer.num_rows_of(i) for i in range(2)] == [2, 1]
     assert footer.created_by == metadata.created_by
     assert footer.key_value_metadata[b"key"] == b"value"
-    assert footer.type_ordered == frozenset(range(8))
+    assert footer.column_orders == (1,) * 8
     assert not footer.encrypted
     for group in range(2):
         for leaf in footer.leaves:
@@ -208,10 +208,10 @@ def test_odd_metadata_of_the_file(path):
     footer = footer_of(surgery.rewrite_footer(path, change))
     assert footer.key_value_metadata[b"key"] == b"value"
     assert footer.created_by == "\ufffdwriter"
-    assert footer.type_ordered == frozenset()
+    assert footer.column_orders == (-1,)
     surgery.rewrite_footer(path, lambda footer: [footer.pop(number) for number in (5, 6, 7)])
     bare = footer_of(path)
-    assert (bare.key_value_metadata, bare.created_by, bare.type_ordered) == ({}, None, frozenset())
+    assert (bare.key_value_metadata, bare.created_by, bare.column_orders) == ({}, None, ())
 
 
 def test_signs_of_encryption(path):
