@@ -545,8 +545,7 @@ def _locate_dictionaries(
     """
     start, stop, size = records["dictionary_page_offset"], records["data_page_offset"], records["compressed_size"]
     proven = usual & (records["dictionary_only"] == 1) & (records["external"] == 0) & (records["codec"] >= 0)
-    proven &= (start > 0) & (start < stop) & (size > 0)
-    proven &= (stop - start < size) & (size <= ends - start)
+    proven &= (start > 0) & (start < stop) & (stop - start < size) & (size <= ends - start)
     return np.stack([start, np.where(proven, stop - start, 0), np.where(proven, records["codec"], 0)], axis=1)
 
 

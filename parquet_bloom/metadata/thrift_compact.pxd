@@ -44,6 +44,7 @@ cdef struct Page:
     int64_t num_nulls      # of version 2
     int64_t num_rows
     bint compressed        # of version 2: whether its values are
+    int64_t checksum       # CRC-32 of what follows the header
 
 
 cdef int read_page(Cursor cursor, Page* page) except -1 nogil

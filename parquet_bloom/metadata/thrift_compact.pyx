@@ -9,7 +9,7 @@ Source: thrift-compact-protocol.md of Apache Thrift; parquet.thrift for the fiel
 
 from cpython.bytearray cimport PyByteArray_AS_STRING, PyByteArray_GET_SIZE, PyByteArray_Resize
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize
-from libc.stdint cimport INT64_MAX, int64_t, uint8_t, uint64_t
+from libc.stdint cimport INT64_MAX, int64_t, uint8_t, uint32_t, uint64_t
 from libc.stdlib cimport free, malloc, qsort, realloc
 from libc.string cimport memcmp, memcpy
 
@@ -433,10 +433,7 @@ cdef bint _prove_by_pages(Cursor cursor) except -1 nogil:
         kind = encoding = num_pages = -1
         field.id = 0
         while cursor.next_field(&field):
-            if not 1 <= field.id <= 3:
-                cursor.skip(field.type, 4)
-            elif not _is_int(field.type):
-                has_others = True
+            if not 1 <= field.id <= 3 or not _is_int(field.type):
                 cursor.skip(field.type, 4)
             elif field.id == 1:
                 kind = cursor.integer()
@@ -1150,18 +1147,20 @@ cdef int read_page(Cursor cursor, Page* page) except -1 nogil:
     cdef int64_t described = -1, value
     cdef Py_ssize_t start = cursor.pos
     page.kind = page.size = page.num_values = page.encoding = page.unpacked = page.level_encoding = -1
-    page.repeat_bytes = page.level_bytes = page.repeat_encoding = page.num_nulls = page.num_rows = -1
+    page.repeat_bytes = page.level_bytes = page.repeat_encoding = page.num_nulls = page.num_rows = page.checksum = -1
     page.compressed = True
     field.id = 0
     while cursor.next_field(&field):
-        if 1 <= field.id <= 3 and field.type == I32:  # Thrift's generated readers skip fields of another type, too
+        if 1 <= field.id <= 4 and field.type == I32:  # Thrift's generated readers skip fields of another type, too
             value = cursor.integer()
             if field.id == 1:
                 page.kind = value
             elif field.id == 2:
                 page.unpacked = value
-            else:
+            elif field.id == 3:
                 page.size = value
+            else:
+                page.checksum = <uint32_t>value
         elif (field.id == 5 or field.id == 7 or field.id == 8) and field.type == STRUCT:
             if described >= 0:
                 cursor.fail_with("a page is described twice")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
@@ -61,11 +61,13 @@ class DictionaryValues(NamedTuple):
     positions : of the row groups, ascending (intp array).
     ends : where the values of each row group end among all.
     values : those of one row group after the other; or as they are stored, of types that Arrow cannot represent.
+    problems : why the values of some other row groups cannot be had, by their positions.
     """
 
     positions: NDArray[np.intp]
     ends: NDArray[np.int64]
     values: pa.Array | StoredColumn
+    problems: Mapping[int, str]
 
 
 DictionaryReader = Callable[[str, NDArray[np.intp], float], DictionaryValues | None]

@@ -138,6 +138,8 @@ class _Evaluation:
     by_bounds: dict[int, NDArray[np.int32]] = field(default_factory=dict)  # verdicts of leaves that no filter changes
     # A part of the predicate, where dictionaries deny it, and where all rows match it.
     by_dictionaries: list[tuple[PredicatePart, NDArray[np.bool_], NDArray[np.bool_]]] = field(default_factory=list)
+    # Why dictionaries that were asked for cannot be used, by position.
+    without_dictionaries: dict[int, set[Reason]] = field(default_factory=dict)
 
 
 class PruningPredicate:
@@ -292,18 +294,18 @@ class PruningPredicate:
             # A value that a filter does not deny is most likely there: a dictionary hardly ever denies it, either.
             is_probed = all(id(leaf) in evaluation.denied_by_filters for leaf in tree.leaves(part.node))
             likely = undecided & column.filtered if is_probed else np.zeros_like(undecided)
-            found = self._ask_dictionaries(part, column, np.flatnonzero(undecided & ~likely), read, 1.0)
-            found |= self._ask_dictionaries(part, column, np.flatnonzero(likely), read, _LEAST_SHARE)
+            found = self._ask_dictionaries(part, evaluation, np.flatnonzero(undecided & ~likely), read, 1.0)
+            found |= self._ask_dictionaries(part, evaluation, np.flatnonzero(likely), read, _LEAST_SHARE)
             denied, certain = found
             evaluation.by_dictionaries.append((part, denied, certain))
             if denied.any():
                 verdicts = self._evaluate(evaluation)
-        return self._find_certain(evaluation, verdicts)
+        return self._add_doubts(evaluation, self._find_certain(evaluation, verdicts))
 
     def _ask_dictionaries(
         self,
         part: PredicatePart,
-        column: PruningStatisticsArray,
+        evaluation: _Evaluation,
         positions: NDArray[np.intp],
         read: DictionaryReader,
         share: float,
@@ -316,7 +318,9 @@ class PruningPredicate:
         ----------
         share : of the bytes of a row group that the first ones may cost, at most.
         """
-        found = np.zeros((2, len(column)), np.bool_)
+        column = evaluation.columns[part.column]
+        assert column is not None
+        found = np.zeros((2, evaluation.count), np.bool_)
         start = 0
         while start < len(positions):
             some = positions[start : start + _SAMPLE] if start == 0 else positions[start:]
@@ -324,6 +328,11 @@ class PruningPredicate:
             dictionaries = read(part.column, some, share)
             if dictionaries is None:
                 continue
+            for position in some.tolist() if dictionaries.problems else ():
+                problem = dictionaries.problems.get(position)
+                if problem is not None:
+                    reason = Reason(f"its dictionary cannot be used: {problem}", column=part.column)
+                    evaluation.without_dictionaries.setdefault(position, set()).add(reason)
             try:
                 verdicts = evaluate_part(part, dictionaries, self._timezone, self._probes)
             except PredicateError:  # rows are evaluated, which is an error where it should be
@@ -336,6 +345,15 @@ class PruningPredicate:
             num_decided = np.count_nonzero(found[0, at] | found[1, at])
             share = max(_LEAST_SHARE, num_decided / max(len(at), 1))
         return found
+
+    def _add_doubts(self, evaluation: _Evaluation, verdicts: NDArray[np.int32]) -> NDArray[np.int32]:
+        """Return the verdicts, with doubts where dictionaries cannot be used and rows can match."""
+        numbers = verdicts.copy()
+        for position, reasons in evaluation.without_dictionaries.items():
+            verdict = self.verdicts[int(verdicts[position])]
+            if verdict.possible:
+                numbers[position] = self._number_verdict(replace(verdict, doubts=(*verdict.doubts, *sorted(reasons))))
+        return numbers
 
     def _find_certain(self, evaluation: _Evaluation, verdicts: NDArray[np.int32]) -> NDArray[np.int32]:
         """Return the verdicts, with those of containers all of whose rows match."""

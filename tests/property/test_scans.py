@@ -21,7 +21,7 @@ import pyarrow as pa
 import pyarrow.fs
 import pytest
 from obstore.store import LocalStore, MemoryStore
-from support.oracle.ranked import Answer, Ranked, key
+from support.oracle.ranked import Ranked, key
 from support.random_cases.hunting import seeds
 from support.random_cases.random_lakes import (
     FOLDER,
@@ -35,7 +35,7 @@ from support.random_cases.random_lakes import (
     decode,
     draw_lake,
 )
-from support.random_cases.random_predicates import Drawn, draw_point, draw_predicate, draw_value, joined
+from support.random_cases.random_predicates import Drawn, contains, draw_point, draw_predicate, draw_value, joined
 from support.scale import scaled
 from support.servers.counted import CountedFileSystem
 from support.writers import peers, random_files
@@ -190,11 +190,7 @@ class Scan:
         arrow, draw = LISTS[name]
         known = self.lake.elements[name]
         value = self.rng.choice(known) if known and self.rng.random() < 0.7 else draw(self.rng)
-        lists = self.lake.lists[name]
-        true = np.array([row is not None and value in row for row in lists], np.bool_)
-        is_null = np.array([row is None for row in lists], np.bool_)
-        sql = None if isinstance(value, bool) else f'list_contains("{name}", {peers.literal("duckdb", value, arrow)})'
-        drawn = Drawn(tree.Contains(name, value), Answer(true, ~true & ~is_null), sql)
+        drawn = contains(name, self.lake.lists[name], value, arrow)
         return ~drawn if self.rng.random() < 0.15 else drawn
 
     def draw_keys(self, most: int) -> tuple[str, list[Any]]:

@@ -6,10 +6,14 @@ the interpreter lock, which is held only to decompress pages with codecs that co
 `FetchedRanges`. Nothing here trusts the bytes: what is not as usual ends in an error, and is then read in another way.
 """
 
+from cpython.buffer cimport PyBUF_READ
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize
+from cpython.memoryview cimport PyMemoryView_FromMemory
 from libc.stdint cimport INT32_MAX, int32_t, int64_t, uint8_t, uint32_t, uint64_t
 from libc.stdlib cimport free
 from libc.string cimport memcpy, memset
+
+import zlib
 
 import numpy as np
 
@@ -22,7 +26,7 @@ from ...metadata.page_decode cimport (
 )
 from ...metadata.page_match cimport PageSearch, Targets
 from ...metadata.page_rows cimport RowTaker
-from ...metadata.thrift_compact cimport Cursor, PageRows, add_page, describe_page, walk_pages
+from ...metadata.thrift_compact cimport Cursor, Page, PageRows, add_page, describe_page, read_page, walk_pages
 from ...storage.local.open_files cimport RangeReader
 
 cdef enum:
@@ -186,6 +190,14 @@ cdef class Entries:
         (<int32_t*>self.ends.data)[0] = 0
         ends = PyBytes_FromStringAndSize(<const char*>self.ends.data, (self.count + 1) * sizeof(int32_t))
         return np.frombuffer(ends, np.int32), values
+
+
+cdef int require_checksum(const uint8_t* content, int64_t size, int64_t checksum) except -1 nogil:
+    """Raise UnusualPageError unless what follows a page header has this CRC-32."""
+    with gil:
+        if zlib.crc32(PyMemoryView_FromMemory(<char*>content, size, PyBUF_READ)) != checksum:
+            refuse("its checksum is of other bytes")
+    return 0
 
 
 cdef class ChunkBatch:
@@ -353,26 +365,28 @@ cdef class ChunkBatch:
 
         Returns
         -------
-        (counts, ends, values) : how many values each dictionary has, -1 for one that is left out, or cannot be read as
-            usual; the end of each value in `values`, a zero in front, or None if all are of one width; and the values as
-            they are stored, one dictionary after the other.
+        (counts, ends, values, problems) : how many values each dictionary has, -1 for one that is left out, or cannot be
+            used; the end of each value in `values`, a zero in front, or None if all are of one width; the values as they
+            are stored, one dictionary after the other; and why some cannot be used, by their numbers.
         """
         cdef Py_ssize_t i, count = chunks.shape[0]
         cdef Entries entries = Entries(column.width, most)
         require_chunks(chunks, len(self.files))
         counts = np.full(count, -1, np.int64)
         cdef int64_t[::1] counts_of = counts
+        problems = {}
         for i in range(count):
             try:
                 with nogil:
                     counts_of[i] = self.read_dictionary(&chunks[i, 0], entries)
-            except (MalformedFooterError, StorageError, UnusualPageError):
-                pass  # the chunk is read in another way, which also reports what is wrong with it
-        return counts, *entries.finish()
+            except (MalformedFooterError, StorageError) as error:
+                problems[i] = error.problem
+        return counts, *entries.finish(), problems
 
     cdef int64_t read_dictionary(self, const int64_t* chunk, Entries entries) except -2 nogil:
         """Add the entries of a chunk's dictionary; return how many there are, or -1 if they are too large."""
         cdef int64_t page[FIELDS]
+        cdef Page header
         cdef PageBody body
         if not 0 < chunk[NUM_BYTES] <= MOST_BYTES:
             return -1
@@ -382,7 +396,11 @@ cdef class ChunkBatch:
         describe_page(self.cursor, page)
         if not is_dictionary(page) or page[SIZE] != chunk[NUM_BYTES] - page[HEADER_BYTES]:
             refuse("it is not a dictionary, or does not end where the data pages begin")
-        if page[NUM_VALUES] == 0:
+        self.cursor.pos = 0
+        read_page(self.cursor, &header)
+        if header.checksum >= 0:
+            require_checksum(self.buffer.data + page[HEADER_BYTES], page[SIZE], header.checksum)
+        if page[NUM_VALUES] == 0 and page[UNPACKED] == 0:
             return 0
         try:
             cut_page(&body, self.buffer.data + page[HEADER_BYTES], page, <int>chunk[CODEC], NULL)

@@ -31,10 +31,12 @@ class Dictionaries(NamedTuple):
     ----------
     counts : how many values each has; -1 for one that cannot be used (int64).
     values : of all of them, one after the other.
+    problems : why some cannot be used, by their numbers.
     """
 
     counts: NDArray[np.int64]
     values: pa.Array
+    problems: dict[int, str]
 
 
 def shown_type(column_type: ColumnType) -> pa.DataType | None:
@@ -91,14 +93,15 @@ def read_dictionaries(
         return None
     chunks = np.zeros((len(locations), 7), np.int64)
     chunks[:, 0], chunks[:, 1], chunks[:, 2], chunks[:, 4] = numbers, *locations.T
-    counts, ends, data = ChunkBatch(files, decompress).read_dictionaries(chunks, stored_column(leaf), MOST_BYTES)
+    batch = ChunkBatch(files, decompress)
+    counts, ends, data, problems = batch.read_dictionaries(chunks, stored_column(leaf), MOST_BYTES)
     stored = make_array_of_buffers(layout, int(counts[counts > 0].sum()), None, ends, data)
     if find_value_outside_type(stored, column_type):
         return None  # engines show other values
     values = stored if arrow is _INT96 else convert(stored, arrow)
     if column_type.kind is Kind.STRING and not _is_text(values):
         return None
-    return Dictionaries(counts, values)
+    return Dictionaries(counts, values, problems)
 
 
 def _is_text(values: pa.Array) -> bool:

@@ -43,11 +43,13 @@ class _DictionaryColumn(NamedTuple):
     leaf : the column.
     locations : of each row group, see `ColumnStatistics.dictionaries`.
     shares : what part of its row group's bytes each costs (float); infinite for those that cannot be used.
+    problems : why some cannot be used, by the numbers of their row groups.
     """
 
     leaf: SchemaLeaf
     locations: NDArray[np.int64]
     shares: NDArray[np.float64]
+    problems: dict[int, str]
 
     def choose(self, positions: NDArray[np.intp], share: float) -> NDArray[np.intp]:
         """Return those of some row groups whose dictionaries cost at most a share of their bytes."""
@@ -72,7 +74,7 @@ def _find_column(
     if exists.any():
         shares[exists] = (locations[exists, 1] + request_bytes) / np.maximum(measure()[exists], 1)
     assert columns[0] is not None
-    return _DictionaryColumn(columns[0].leaf, locations, shares)
+    return _DictionaryColumn(columns[0].leaf, locations, shares, {})
 
 
 def _measure_row_groups(footer: Footer) -> NDArray[np.int64]:
@@ -96,6 +98,7 @@ def _join_values(column: _DictionaryColumn, positions: NDArray[np.intp], read: D
     """Return what was read of dictionaries, without those that cannot be used: they are not read again."""
     is_read = read.counts >= 0
     column.shares[positions[~is_read]] = np.inf
+    column.problems.update({int(positions[number]): problem for number, problem in read.problems.items()})
     return _Values(positions[is_read], np.cumsum(read.counts[is_read]), read.values)
 
 
@@ -104,7 +107,7 @@ def _wrap(column: _DictionaryColumn, known: _Values) -> DictionaryValues:
     values: pa.Array | StoredColumn = known.values
     if column.leaf.physical == "INT96":
         values = StoredColumn(pa.chunked_array([values]), type_of(column.leaf))
-    return DictionaryValues(known.positions, known.ends, values)
+    return DictionaryValues(known.positions, known.ends, values, column.problems)
 
 
 class OpenedRanges(NamedTuple):

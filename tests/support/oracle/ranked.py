@@ -58,6 +58,17 @@ def key(value: Any, arrow: pa.DataType) -> Any:
     return (0, nearest(value, arrow))
 
 
+def text(item: Any, arrow: pa.DataType) -> str:
+    """Return what CAST AS VARCHAR makes of a text, integer, date, boolean or UUID, given its sort key."""
+    if pa.types.is_date(arrow):
+        return (oracle.EPOCH + datetime.timedelta(days=item // NANOS_PER_DAY)).date().isoformat()
+    if isinstance(item, bool):
+        return str(item).lower()
+    if isinstance(arrow, pa.UuidType):
+        return str(uuid.UUID(bytes=item))
+    return item.decode() if isinstance(item, bytes) else str(item[1])
+
+
 def nearest(value: Any, arrow: pa.DataType) -> Any:
     """A number; for a column of narrow floats the float that is nearest to it."""
     if arrow not in (pa.float16(), pa.float32()):
@@ -122,6 +133,10 @@ class Ranked:
         expected = set(literals)
         result = np.array([item in expected for item in self._order] + [False], np.bool_)[self._ranks]
         return Answer(result, np.zeros_like(result)) if None in expected else self._where(result)
+
+    def matching(self, test: Callable[[str], bool]) -> Answer:
+        """Return for which values a test of their texts holds (see `text`)."""
+        return self._where(np.array([test(text(item, self.arrow)) for item in self._order] + [False])[self._ranks])
 
     def _where(self, result: np.ndarray) -> Answer:
         is_valid = self._ranks >= 0

@@ -567,8 +567,11 @@ _ENCODINGS = {
 }
 
 
-def write_by_pyarrow(rng: random.Random, table: pa.Table, path: Path, size: int) -> dict[str, Any]:
-    """Write a file with random options; also row groups without rows, every encoding, and decimals in BYTE_ARRAY."""
+def write_by_pyarrow(rng: random.Random, table: pa.Table, path: Path, size: int, **given: Any) -> dict[str, Any]:
+    """Write a file with random options but for those given.
+
+    There are also row groups without rows, every encoding, and decimals in BYTE_ARRAY.
+    """
     options: dict[str, Any] = {
         "version": rng.choice(["1.0", "2.4", "2.6"]),
         "data_page_version": rng.choice(["1.0", "2.0"]),
@@ -602,6 +605,9 @@ def write_by_pyarrow(rng: random.Random, table: pa.Table, path: Path, size: int)
         options["dictionary_pagesize_limit"] = rng.choice([1, 200])  # the rest of a chunk is plain
     if rng.random() < 0.25:
         options["bloom_filter_options"] = {ROW: {"ndv": 100, "fpp": 0.05}}
+    if given.get("use_dictionary"):
+        options.pop("column_encoding", None)
+    options |= given
     decimals = [name for name in table.column_names if pa.types.is_decimal128(table[name].type)]
     if decimals and rng.random() < 0.2:
         name, options["store_schema"] = rng.choice(decimals), False
@@ -634,8 +640,10 @@ def _draw_encoding(rng: random.Random, table: pa.Table, name: str, options: dict
     return rng.choice(["PLAIN", *(encoding for encoding, names in _ENCODINGS.items() if name in names)])
 
 
-def write_by_spark(spark: Any, rng: random.Random, table: pa.Table, path: Path, size: int) -> dict[str, Any]:
-    """Write a file by a job of Spark with random options."""
+def write_by_spark(
+    spark: Any, rng: random.Random, table: pa.Table, path: Path, size: int, **given: Any
+) -> dict[str, Any]:
+    """Write a file by a job of Spark with random options but for those given."""
     source, target = path.with_suffix(".source"), path.with_suffix(".target")
     pq.write_table(table, source, store_decimal_as_integer=True)
     options: dict[str, Any] = {
@@ -647,6 +655,7 @@ def write_by_spark(spark: Any, rng: random.Random, table: pa.Table, path: Path, 
         "parquet.bloom.filter.max.bytes": rng.choice([256, 320, 1000, 4096]),
         "parquet.bloom.filter.adaptive.enabled": rng.choice(["true", "false"]),
         "compression": rng.choice(["snappy", "zstd", "uncompressed"]),
+        **given,
     }
     settings = {
         "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",  # far dates of INT96 are others to pyarrow

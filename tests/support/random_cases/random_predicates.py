@@ -7,6 +7,7 @@ import decimal
 import math
 import operator
 import random
+import re
 import uuid
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -18,7 +19,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from parquet_bloom.predicate import And, Node, Or, parse, tree
-from support.oracle.ranked import Answer, Ranked, key, scaled
+from support.oracle.ranked import Answer, Ranked, key, scaled, text
 from support.writers import peers
 from support.writers.peers import VALUES
 
@@ -306,14 +307,82 @@ def among(rng: random.Random, column: Ranked) -> Drawn:
     return Drawn(node, column.among(keys), sql, arrow, any(one is not None for one in keys), has_isin)
 
 
-def draw_predicate(rng: random.Random, columns: list[Ranked], depth: int = 0) -> Drawn:
-    """A predicate of any shape, every other one a single comparison."""
+def has_text(column: Ranked) -> bool:
+    """Return whether engines agree on the texts of a column's values."""
+    arrow = sql_type(column.arrow)
+    return _is_text(arrow) or pa.types.is_integer(arrow) or pa.types.is_date32(arrow) or isinstance(arrow, pa.UuidType)
+
+
+def _is_text(arrow: pa.DataType) -> bool:
+    return pa.types.is_string(arrow) or pa.types.is_large_string(arrow) or arrow == pa.string_view()
+
+
+def draw_text_leaf(rng: random.Random, columns: list[Ranked]) -> Drawn:
+    """Draw LIKE, a regular expression, or `lower`, `upper` or CAST AS VARCHAR in a list, of columns that `has_text`."""
+    column = rng.choice(columns)
+    function = rng.choice(["", "lower", "upper", "string"]) if _is_text(sql_type(column.arrow)) else "string"
+    change: Callable[[str], str] = {"lower": str.lower, "upper": str.upper}.get(function, str)
+    sample = change(text(key(rng.choice(column.values), column.arrow), column.arrow)) if column.values else "a"
+    choice = rng.random()
+    if choice < 0.3 and function:
+        values = [sample, rng.choice([None, "", "A", sample.swapcase()])][: rng.randint(1, 2)]
+        leaf: Node = tree.CallIn(column.name, function, tuple(values))
+        answer = column.matching(lambda one: change(one) in values)
+        if None in values:
+            answer = Answer(answer.true, np.zeros_like(answer.true))
+    elif choice < 0.7:
+        pattern, expected = _draw_like(rng, sample)
+        leaf = tree.Like(column.name, pattern, function)
+        answer = column.matching(lambda one: expected.fullmatch(change(one)) is not None)
+    else:
+        expected = re.compile(_draw_expression(rng, sample))
+        leaf = tree.Matches(column.name, expected.pattern, function)
+        answer = column.matching(lambda one: expected.search(change(one)) is not None)
+    drawn = Drawn(leaf, answer, None)
+    return ~drawn if rng.random() < 0.3 else drawn
+
+
+def _cut(rng: random.Random, sample: str) -> tuple[str, str, str]:
+    """Cut a text into three, of which some may be empty."""
+    first, last = sorted(rng.randint(0, min(len(sample), 9)) for _ in range(2))
+    return sample[:first], sample[first:last], sample[last:]
+
+
+def _draw_like(rng: random.Random, sample: str) -> tuple[str, re.Pattern[str]]:
+    """Draw a pattern that a text matches, or nearly; and a regular expression for it."""
+    before, middle, after = _cut(rng, sample)
+    forms = [[before, "%"], ["%", after], ["%", middle, "%"], [before, "_", after], [before, "%", after], [sample]]
+    parts = rng.choice([*forms, ["_", middle, "%"], ["%"], ["_"], [], ["%", "_", "_", "%"], [before, "X", "%"]])
+    wild = {"%": ".*", "_": "."}
+    pattern = "".join(part if part in wild else re.sub(r"([%_\\])", r"\\\1", part) for part in parts)
+    return pattern, re.compile("".join(wild.get(part) or re.escape(part) for part in parts), re.DOTALL)
+
+
+def _draw_expression(rng: random.Random, sample: str) -> str:
+    """Draw a regular expression that a text matches, or nearly, and that RE2 and Python read alike."""
+    before, middle, after = map(re.escape, _cut(rng, sample))
+    forms = ["^" + before, after + "$", middle, f"^{before}.*{after}$", f"({before}|{after})X", "[a-c]{2}", "^[0-9-]+$"]
+    return rng.choice([*forms, "x+1?", ".", "^$", "^.$"])
+
+
+def contains(name: str, lists: Sequence[Any], value: Any, arrow: pa.DataType) -> Drawn:
+    """`array_contains(name, value)`, of lists of a type of elements."""
+    true = np.array([row is not None and value in row for row in lists], np.bool_)
+    is_null = np.array([row is None for row in lists], np.bool_)
+    sql = None if isinstance(value, bool) else f'list_contains("{name}", {peers.literal("duckdb", value, arrow)})'
+    return Drawn(tree.Contains(name, value), Answer(true, ~true & ~is_null), sql)
+
+
+def draw_predicate(
+    rng: random.Random, columns: list[Ranked], depth: int = 0, draw: Callable[..., Drawn] = draw_leaf
+) -> Drawn:
+    """A predicate of any shape, every other one a single comparison; `draw` makes these."""
     if rng.random() < 0.1:
-        return ~draw_predicate(rng, columns, depth)
+        return ~draw_predicate(rng, columns, depth, draw)
     if depth == 3 or rng.random() < 0.5:
-        return draw_leaf(rng, columns)
+        return draw(rng, columns)
     return joined(
-        [draw_predicate(rng, columns, depth + 1) for _ in range(rng.randint(2, 3))], rng.choice(["AND", "OR"])
+        [draw_predicate(rng, columns, depth + 1, draw) for _ in range(rng.randint(2, 3))], rng.choice(["AND", "OR"])
     )
 
 

@@ -1,4 +1,4 @@
-"""Files of given tables by several writers, each with random options; followed by our filters."""
+"""Files of given tables by several writers, each with random options but for those given; followed by our filters."""
 
 from __future__ import annotations
 
@@ -72,12 +72,13 @@ def _leaves(table: pa.Table) -> list[str]:
     return [schema.column(i).path for i in range(len(schema)) if schema.column(i).physical_type != "BOOLEAN"]
 
 
-def by_duckdb(rng: random.Random, table: pa.Table, path: Path, group: int) -> dict[str, Any]:
+def by_duckdb(rng: random.Random, table: pa.Table, path: Path, group: int, **given: Any) -> dict[str, Any]:
     options = {
         "ROW_GROUP_SIZE": group,
         "COMPRESSION": rng.choice(["snappy", "zstd", "gzip", "uncompressed"]),
         "PARQUET_VERSION": rng.choice(["V1", "V2"]),
         "DICTIONARY_SIZE_LIMIT": rng.choice([0, 1000, 100_000]),
+        **given,
     }
     with duckdb.connect() as connection:
         connection.register("made", table)
@@ -87,20 +88,21 @@ def by_duckdb(rng: random.Random, table: pa.Table, path: Path, group: int) -> di
     return options
 
 
-def by_datafusion(rng: random.Random, table: pa.Table, path: Path, group: int) -> dict[str, Any]:
-    options = datafusion.ParquetWriterOptions(
-        max_row_group_size=group,
-        bloom_filter_on_write=rng.random() < 0.7,
-        bloom_filter_fpp=rng.choice([0.1, 0.01]),
-        bloom_filter_ndv=rng.choice([10, 1000]),
-        dictionary_enabled=rng.choice([True, False]),
-        statistics_enabled=rng.choice(["none", "chunk", "page"]),
-    )
+def by_datafusion(rng: random.Random, table: pa.Table, path: Path, group: int, **given: Any) -> dict[str, Any]:
+    options: dict[str, Any] = {
+        "max_row_group_size": group,
+        "bloom_filter_on_write": rng.random() < 0.7,
+        "bloom_filter_fpp": rng.choice([0.1, 0.01]),
+        "bloom_filter_ndv": rng.choice([10, 1000]),
+        "dictionary_enabled": rng.choice([True, False]),
+        "statistics_enabled": rng.choice(["none", "chunk", "page"]),
+        **given,
+    }
     context = datafusion.SessionContext()
-    context.from_arrow(table).write_parquet_with_options(str(path), options)
+    context.from_arrow(table).write_parquet_with_options(str(path), datafusion.ParquetWriterOptions(**options))
     if not path.exists() and table.num_rows == 0:
         pq.write_table(table, path)
-    return {"group": group}
+    return options
 
 
 def by_polars(rng: random.Random, table: pa.Table, path: Path, group: int) -> dict[str, Any]:
@@ -113,7 +115,9 @@ def by_polars(rng: random.Random, table: pa.Table, path: Path, group: int) -> di
     return options
 
 
-def by_clickhouse(server: ClickHouse, rng: random.Random, table: pa.Table, path: Path, group: int) -> dict[str, Any]:
+def by_clickhouse(
+    server: ClickHouse, rng: random.Random, table: pa.Table, path: Path, group: int, **given: Any
+) -> dict[str, Any]:
     settings: dict[str, Any] = {
         "row_group_size": group,
         "write_bloom_filter": rng.randint(0, 1),
@@ -125,6 +129,7 @@ def by_clickhouse(server: ClickHouse, rng: random.Random, table: pa.Table, path:
         "compression_method": rng.choice(["'none'", "'snappy'", "'zstd'", "'gzip'", "'lz4'"]),
         "string_as_string": 0 if {"bin", "flba"} & set(table.column_names) else rng.randint(0, 1),
         "fixed_string_as_fixed_byte_array": rng.randint(0, 1),
+        **given,
     }
     source = path.with_suffix(".source")
     pq.write_table(table, source)
