@@ -226,6 +226,7 @@ def embed_in_table(
     output: str,
     choose: ChooseColumns,
     *,
+    filesystem: object | None = None,
     dry_run: bool = False,
     progress: Progress | None = None,
     threads: int | None = None,
@@ -237,24 +238,25 @@ def embed_in_table(
     Parameters
     ----------
     choose : returns the columns that get filters, {dotted path in the file: options}; none for a file that has none.
+    filesystem : of both paths, resolved.
     path, output, dry_run, progress, threads : as in `embed`.
     """
     started = time.perf_counter()
-    with open_for_edit(path, output, None, in_table=True) as (file, target):
+    with open_for_edit(path, output, filesystem, in_table=True) as (file, target):
         job = _EmbedJob(file, plan_columns(file.leaves, choose(file), file.path), False, False)
         report = EmbedReport(file.path, output, old_size=file.source.size, new_size=file.source.size, kept=job.kept)
         if job.todo:
             workers = threads or processors()
             report.changed = rewrite_file(
-                file, target, None, dry_run, lambda new: job.write(new, report, progress, workers), copies=False
+                file, target, filesystem, dry_run, lambda new: job.write(new, report, progress, workers), copies=False
             )
     report.seconds = time.perf_counter() - started
     return report
 
 
-def lacks_filters(path: str, choose: ChooseColumns) -> bool:
+def lacks_filters(path: str, choose: ChooseColumns, filesystem: object | None = None) -> bool:
     """Return whether `embed_in_table` has anything to add, as far as can be told without reading values."""
-    with open_for_edit(path, None, None, in_table=True) as (file, _):
+    with open_for_edit(path, None, filesystem, in_table=True) as (file, _):
         return bool(_EmbedJob(file, plan_columns(file.leaves, choose(file), file.path), False, False).todo)
 
 

@@ -10,6 +10,7 @@ import time
 import uuid
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
+from weakref import WeakSet
 
 from ...errors import ConcurrentChangeError, ParquetBloomError, StorageError
 from ...util import threads
@@ -18,7 +19,7 @@ from ..local import copy_front
 from ..new_file import Rewrite
 from ..source import Source
 from .location import ObjectLocation
-from .object_state import RUN
+from .object_state import PROBE, RUN
 from .store_errors import is_missing, require_own_process, translate_errors
 
 if TYPE_CHECKING:
@@ -61,6 +62,39 @@ def put_new(location: ObjectLocation, data: bytearray) -> None:
                 raise
         time.sleep(_PAUSE * 2**attempt)
     raise ConcurrentChangeError("others keep writing it at the same time", path=location.name)
+
+
+_PROVEN: WeakSet[Any] = WeakSet()  # clients whose stores have shown that they keep what is there
+
+
+def prove_create(folder: ObjectLocation) -> None:
+    """Check once for each client that the store refuses to create an object that exists: some overwrite it.
+
+    Parameters
+    ----------
+    folder : where an object is written and deleted for that.
+
+    Raises
+    ------
+    StorageError
+        The store overwrites it, or this cannot be checked.
+    """
+    if folder.client in _PROVEN:
+        return
+    probe = folder.at(f"{folder.key}/{PROBE}{uuid.uuid4().hex}")
+    put_new(probe, bytearray(b"first"))
+    try:
+        put_new(probe, bytearray(b"second"))
+    except ConcurrentChangeError:
+        _PROVEN.add(folder.client)
+    else:
+        problem = (
+            "the store overwrites objects that are only to be created if there are none (If-None-Match is ignored)"
+        )
+        raise StorageError(f"{problem}: two writers would overwrite each other's commits", path=folder.name)
+    finally:
+        with translate_errors("cannot delete it", probe.name):
+            probe.client.delete([probe.key])
 
 
 def _put_if_none(location: ObjectLocation, data: bytearray, run: str) -> None:

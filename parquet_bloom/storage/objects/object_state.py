@@ -198,6 +198,9 @@ def _by_id(identity: str) -> str:
 RUN = "parquet-bloom-run"
 """Key of user metadata that identifies the run which wrote an object."""
 
+PROBE = ".parquet-bloom-probe-"
+"""Prefix of objects on which a store shows what it does; listings of data skip names that begin with a dot."""
+
 DESCRIPTIVE = (
     "CacheControl",
     "ContentDisposition",

@@ -19,6 +19,7 @@ from weakref import WeakKeyDictionary
 from ...errors import StorageError
 from ...util import threads
 from .object_state import (
+    PROBE,
     RUN,
     SPELLINGS,
     Access,
@@ -34,8 +35,6 @@ from .s3_client import error_code, failure_types, http_status, make_error
 from .s3_requests import Requests
 from .s3_upload import add_to_error
 
-NAME = ".parquet-bloom-probe-"
-"""Prefix of its name; listings of data skip names that begin with a dot."""
 _NO_VERSION = "null"  # version id of some stores for objects without versions
 _MAX_UNNAMED = 10  # versions whose responses were lost
 
@@ -74,7 +73,7 @@ class Probe:
 
     def __init__(self, context: ProofContext) -> None:
         folder, slash, _ = context.key.rpartition("/")
-        name = f"{folder}{slash}{NAME}{uuid.uuid4().hex}"
+        name = f"{folder}{slash}{PROBE}{uuid.uuid4().hex}"
         self.url = f"s3://{context.bucket}/{name}"
         self._client, self._requests, self.path = context.client, context.requests, context.path
         self._target = {"Bucket": context.bucket, "Key": name}

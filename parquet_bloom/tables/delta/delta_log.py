@@ -36,6 +36,7 @@ _LONGEST_LINE = 256 * 1024 * 1024
 _MOST_ACTIONS = 50_000_000
 _MOST_SIDECARS = 100_000
 _BATCH_ROWS = 8192
+_LONGEST_INFO = 16 * 1024 * 1024  # bytes of a commit's first line
 
 Action = dict[str, Any]
 """An action of a log by the names of the protocol; add actions that were checked are without members that are null."""
@@ -223,6 +224,33 @@ def read_lines(folder: Folder, name: str) -> Iterator[Action]:
             if not isinstance(action, dict):
                 raise _make_error(path, f"line {number} is not an action")
             yield action
+
+
+def read_commit_time(folder: Folder, name: str) -> int:
+    """Return the in-commit timestamp of a commit, in ms since 1970, which its first line has.
+
+    Raises
+    ------
+    StorageError
+        The commit cannot be read.
+    ParquetBloomError
+        It has none.
+    """
+    with folder.open(name) as source:
+        length, line = 64 * 1024, b""
+        while b"\n" not in line and len(line) < source.size:
+            if length > _LONGEST_INFO:
+                break
+            line = source.read_at(0, min(length, source.size))
+            length *= 4
+    try:
+        time = json.loads(line.split(b"\n", 1)[0])["commitInfo"]["inCommitTimestamp"]
+        if type(time) is not int:
+            raise TypeError(f"{type(time).__name__} is not a time")
+    except (ValueError, KeyError, TypeError, RecursionError):
+        problem = "the commit has no in-commit timestamp in its first line"
+        raise ParquetBloomError(problem, path=folder.path_of(name)) from None
+    return time
 
 
 def _split_lines(source: Source, path: str) -> Iterator[bytes]:

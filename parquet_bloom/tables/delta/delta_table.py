@@ -28,6 +28,7 @@ from .delta_log import (
     list_checkpoints,
     list_commits,
     read_checkpoint,
+    read_commit_time,
     read_file_changes,
     read_lines,
 )
@@ -140,9 +141,6 @@ def _find_checksum(folder: Folder, latest: int) -> Damage | None:
     return Damage(f"{folder.path_of(max(later))} is of a version that its log does not have: delete that file")
 
 
-_LONGEST_INFO = 16 * 1024 * 1024  # bytes of a commit's first line
-
-
 def parse_time(as_of: datetime | str) -> int:
     """Return a time in milliseconds since 1970; one without a zone is in UTC.
 
@@ -207,30 +205,11 @@ def _find_last(folder: Folder, commits: Mapping[int, tuple[str, int]], versions:
     low, high = 0, len(versions)
     while low < high:
         middle = (low + high) // 2
-        if _read_time(folder, commits[versions[middle]][0]) <= time:
+        if read_commit_time(folder, commits[versions[middle]][0]) <= time:
             low = middle + 1
         else:
             high = middle
     return versions[low - 1] if low else None
-
-
-def _read_time(folder: Folder, name: str) -> int:
-    """Return the in-commit timestamp of a commit, which its first line has."""
-    with folder.open(name) as source:
-        length, line = 64 * 1024, b""
-        while b"\n" not in line and len(line) < source.size:
-            if length > _LONGEST_INFO:
-                break
-            line = source.read_at(0, min(length, source.size))
-            length *= 4
-    try:
-        time = json.loads(line.split(b"\n", 1)[0])["commitInfo"]["inCommitTimestamp"]
-        if type(time) is not int:
-            raise TypeError(f"{type(time).__name__} is not a time")
-    except (ValueError, KeyError, TypeError, RecursionError):
-        problem = "the commit has no in-commit timestamp in its first line"
-        raise ParquetBloomError(problem, path=folder.path_of(name)) from None
-    return time
 
 
 log = logger("parquet_bloom.tables")
@@ -302,7 +281,7 @@ class DeltaSource(Table):
             if version is not None:
                 raise ParquetBloomError("version and as_of exclude each other", path=self.name)
         self._version, self._as_of, self.outside = version, as_of, bool(outside)
-        self._filesystem = resolve_filesystem(None, storage_options)
+        self.filesystem = resolve_filesystem(None, storage_options)
         self._options = dict(storage_options or {})
         self.storage_options = self._options or None
         self._lock = threading.Lock()
@@ -324,6 +303,13 @@ class DeltaSource(Table):
             return self
         return DeltaSource(self.name, storage_options=self._options, outside=self.outside)
 
+    @contextmanager
+    def open_latest(self) -> Iterator[tuple[DeltaTable, str]]:
+        """Yield the table at its latest version, and its folder; whatever is raised meanwhile names the table."""
+        with self._named_errors():
+            table = self._load()
+            yield table, self._resolve_root(str(table.table_uri))
+
     def read_snapshot(self) -> DeltaSnapshot:
         """Read the table's log; see `Table.read_snapshot`. A version that has not changed is not read again."""
         with self._lock:
@@ -344,7 +330,7 @@ class DeltaSource(Table):
             schema = json.loads(table.schema().to_json())
             require_understood(protocol, schema)
             root = self._resolve_root(str(table.table_uri))
-            files = read_file_changes(root, version, latest, self._filesystem)
+            files = read_file_changes(root, version, latest, self.filesystem)
             if files is None:
                 return None
             if not self.outside:
@@ -359,10 +345,10 @@ class DeltaSource(Table):
             root = self._resolve_root(str(table.table_uri))
             if self._as_of is not None:
                 configuration = table.metadata().configuration
-                version = find_version(root, self._as_of, self._filesystem, configuration)
+                version = find_version(root, self._as_of, self.filesystem, configuration)
                 with self._named_versions(version):
                     table.load_as_version(version)
-            return _DeltaReading(table, root, self._filesystem, self.outside)
+            return _DeltaReading(table, root, self.filesystem, self.outside)
 
     def _load(self) -> DeltaTable:
         if not is_installed("deltalake"):
@@ -373,7 +359,7 @@ class DeltaSource(Table):
                 return make(version=self._version)
             except delta_errors.DeltaError as error:
                 root = resolve_delta_path(self.name, None) if FILE_SCHEME.match(self.name) else self.name
-                damage = find_damage(root, self._filesystem)
+                damage = find_damage(root, self.filesystem)
                 if damage is None:
                     raise
                 if damage.start is None or self._version is not None:
@@ -399,7 +385,7 @@ class DeltaSource(Table):
         """Return the first and the last version in the log; None if it has none, or cannot be listed."""
         root = resolve_delta_path(self.name, None) if FILE_SCHEME.match(self.name) else self.name
         with suppress(ParquetBloomError):
-            return find_versions(Folder(f"{root.rstrip('/')}/{LOG_FOLDER}", self._filesystem))
+            return find_versions(Folder(f"{root.rstrip('/')}/{LOG_FOLDER}", self.filesystem))
         return None
 
     @contextmanager

@@ -250,13 +250,13 @@ def embed_table(
         problem = "set_property= is for Iceberg: Delta has no table property that makes writers add Bloom filters"
         raise ParquetBloomError(problem, path=target.name)
     state = target.read_state()
-    chosen = FilterColumns(requested, state, target.name)
+    chosen = FilterColumns(requested, state, target)
     wanted = {f"{_ICEBERG_PROPERTY}{name}": "true" for name in requested} if set_property else {}
     properties = {name: value for name, value in wanted.items() if state.properties.get(name) != value}
     threads = threads or processors()
     found = find_candidates(_choose_files(state, where, target.name), chosen, threads)
     todo = found.lacking if max_files is None else found.lacking[:max_files]
-    with NewFiles() as new_files:
+    with NewFiles(target.filesystem) as new_files:
         written = write_exchanges(target, todo, chosen, new_files, dry_run=dry_run, progress=progress, threads=threads)
         report = EmbedTableReport(
             target.name,

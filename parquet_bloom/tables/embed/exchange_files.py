@@ -32,7 +32,7 @@ from ...file.many_files import Progress, process_files
 from ...file.verify_file import verify_parquet
 from ...metadata.footer_rewrite import RenamedFooter
 from ...redaction import shown_redacted
-from ...storage import stat_files
+from ...storage import is_url, stat_files
 from ...storage.index_folder import Folder
 from ...util.messages import count
 from ..names_in_files import find_names
@@ -47,7 +47,7 @@ class FilterColumns:
     ----------
     requested : {dotted name in the table: options}.
     state : the table.
-    table : its name, for errors.
+    target : the same, for its name and file system.
 
     Raises
     ------
@@ -55,9 +55,9 @@ class FilterColumns:
         See `require_column`.
     """
 
-    def __init__(self, requested: Mapping[str, FilterOptions], state: TableState, table: str):
-        self._requested, self._columns = requested, state.columns
-        self._containers = {name: require_column(state, name, table) for name in requested}
+    def __init__(self, requested: Mapping[str, FilterOptions], state: TableState, target: Target):
+        self._requested, self._columns, self._filesystem = requested, state.columns, target.filesystem
+        self._containers = {name: require_column(state, name, target.name) for name in requested}
 
     def choose(self, file: BloomFile, size: int) -> dict[str, FilterOptions]:
         """Return the columns that a file has, {dotted path in the file: options}.
@@ -95,7 +95,7 @@ class FilterColumns:
         ParquetBloomError
             The file cannot get filters.
         """
-        return lacks_filters(file.path, lambda opened: self.choose(opened, file.size))
+        return lacks_filters(file.path, lambda opened: self.choose(opened, file.size), self._filesystem)
 
 
 def require_column(state: TableState, name: str, table: str) -> str | None:
@@ -139,9 +139,15 @@ def _find_type(fields: Sequence[pa.Field], name: str, above: str = "") -> tuple[
 
 
 class NewFiles:
-    """The new files of a table, as a context manager: those that are not kept are deleted on leaving it."""
+    """The new files of a table, as a context manager: those that are not kept are deleted on leaving it.
 
-    def __init__(self) -> None:
+    Parameters
+    ----------
+    filesystem : of the table, resolved.
+    """
+
+    def __init__(self, filesystem: object | None = None) -> None:
+        self._filesystem = filesystem
         self._paths: set[str] = set()
         self._kept: set[str] = set()
         self._lock = threading.Lock()
@@ -180,11 +186,17 @@ class NewFiles:
             names.extend(chosen)
             return chosen
 
-        report = embed_in_table(old.path, path, choose, dry_run=dry_run, progress=progress, threads=threads)
+        report = embed_in_table(
+            *(old.path, path, choose),
+            filesystem=self._filesystem,
+            dry_run=dry_run,
+            progress=progress,
+            threads=threads,
+        )
         if not report.filters or not (dry_run or report.changed):
             return None
         if not dry_run:
-            _verify(path, old.path, names, report.num_filters + report.kept)
+            _verify(path, old.path, names, report.num_filters + report.kept, self._filesystem)
         return Exchange(old, path, report.new_size, report.num_filters)
 
     def keep(self, exchanges: Iterable[Exchange]) -> None:
@@ -200,23 +212,28 @@ class NewFiles:
         for path in sorted(paths):
             folder, name = os.path.split(path)
             with suppress(StorageError):  # a vacuum deletes it
-                Folder(folder).delete([name, f".{name}.crc"])
+                Folder(folder, self._filesystem).delete([name, f".{name}.crc"])
                 self._paths.discard(path)
 
+    def find_missing(self, exchanges: Sequence[Exchange]) -> set[str]:
+        """Return the new files that are gone, or are not as they were written: an unlucky vacuum deletes them."""
+        sizes: dict[str, int] = {}
+        local = [exchange.path for exchange in exchanges if not is_url(exchange.path)]
+        for path, source in zip(local, stat_files(local), strict=True):
+            if source is not None:
+                sizes[path] = source.size
+        for folder in {os.path.dirname(exchange.path) for exchange in exchanges if is_url(exchange.path)}:
+            listed = Folder(folder, self._filesystem).names()
+            sizes |= {f"{folder}/{name}": size for name, (size, _) in listed.items()}
+        return {exchange.path for exchange in exchanges if sizes.get(exchange.path) != exchange.size}
 
-def find_missing(exchanges: Sequence[Exchange]) -> set[str]:
-    """Return the new files that are gone, or are not as they were written: an unlucky vacuum deletes them."""
-    found = stat_files([exchange.path for exchange in exchanges])
-    sizes = [None if source is None else source.size for source in found]
-    return {exchange.path for exchange, size in zip(exchanges, sizes, strict=True) if size != exchange.size}
 
-
-def _verify(path: str, old: str, names: Sequence[str], num_filters: int) -> None:
+def _verify(path: str, old: str, names: Sequence[str], num_filters: int, filesystem: object | None) -> None:
     """Raise unless a new file has at least so many filters and none of them denies a value.
 
     deltalake's `delete` and `update` ask filters, so that one that denies a value would leave rows as they are.
     """
-    verified = verify_parquet(path, data=True, columns=names)
+    verified = verify_parquet(path, data=True, columns=names, filesystem=filesystem)
     if verified.problems:
         chunk = verified.problems[0]
         problem = f"the new file was not committed: its filter is wrong: {chunk.problem}"
@@ -362,9 +379,8 @@ def commit_exchanges(
     done = Committed(list(exchanges), [], state.version, state.version, 0)
     table_id = state.table_id
     while True:
-        _drop(
-            done, find_missing(done.exchanges), "another process, perhaps a vacuum, has deleted the new file", new_files
-        )
+        missing = new_files.find_missing(done.exchanges)
+        _drop(done, missing, "another process, perhaps a vacuum, has deleted the new file", new_files)
         done.old_version = done.new_version = state.version
         if not done.exchanges and not properties:
             return done
@@ -523,10 +539,12 @@ class Target(ABC):
     ----------
     kind : "delta" or "iceberg".
     name : the table's folder or its name in a catalog, for reports and errors.
+    filesystem : of its files, as `storage.resolve_filesystem` returns it; None for local files.
     """
 
     kind: Literal["delta", "iceberg"]
     name: str
+    filesystem: object | None = None
 
     @abstractmethod
     def read_state(self) -> TableState:

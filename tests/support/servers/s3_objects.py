@@ -11,8 +11,8 @@ from parquet_bloom.errors import ParquetBloomError
 from parquet_bloom.storage import Rewrite
 from parquet_bloom.storage.objects.location import ObjectStores
 from parquet_bloom.storage.objects.object_source import ObjectSource
+from parquet_bloom.storage.objects.object_state import PROBE
 from parquet_bloom.storage.objects.s3_rewrite import PartSizes, rewrite_elsewhere, rewrite_in_place
-from parquet_bloom.storage.objects.store_proofs import NAME
 
 KEY = "lake/a.parquet"
 TAIL = b"filters and footer"
@@ -65,7 +65,7 @@ def replace(
 
 def is_of_object(request: Any) -> bool:
     """Return whether a request is for an object itself, and not for the one on which a bucket shows what it does."""
-    return NAME not in request.key
+    return PROBE not in request.key
 
 
 def operations(s3: Any, of_object: bool = True) -> list[str]:

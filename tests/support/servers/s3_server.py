@@ -204,6 +204,8 @@ class EnforcingServer(ThreadedMotoServer):
                 _forget_tags(self.objects, request, environ, state)
                 if request.operation in state.ignored:
                     environ.pop("HTTP_IF_MATCH", None)  # moto looks at some itself
+                if "If-None-Match" in state.ignored:
+                    environ.pop("HTTP_IF_NONE_MATCH", None)
                 status, headers, answer = self._carry_out(environ)
         except Refusal as refusal:
             status, headers, answer = refusal.status, [("Content-Type", "application/xml")], refusal.body()
@@ -337,7 +339,7 @@ def _check(objects: Any, request: Request, body: bytes, state: _State) -> None:
             raise Refusal(404, "NoSuchKey", "The specified key does not exist.", Key=request.key)
         if _condition(headers, "if-match", matches, operation, state) is False:
             raise _failed("If-Match")
-        if _condition(headers, "if-none-match", matches):
+        if "If-None-Match" not in state.ignored and _condition(headers, "if-none-match", matches):
             raise _failed("If-None-Match")
     if operation in ("UploadPart", "UploadPartCopy", "CompleteMultipartUpload", "AbortMultipartUpload"):
         ours = matches is not None and matches.multipart and matches.multipart.id == request.query["uploadId"]
@@ -507,7 +509,8 @@ class S3:
     ) -> None:
         """Treat If-Match, or its like for copies, of these operations in another way than S3 does.
 
-        Ignore it, answer 501, refuse the right etag, too, or take it without quotes only.
+        Ignore it, answer 501, refuse the right etag, too, or take it without quotes only. With "If-None-Match" among
+        those ignored, objects are created over others.
         """
         state = self._state
         state.ignored, state.unknown, state.refused, state.bare = set(ignored), set(unknown), set(refused), set(bare)

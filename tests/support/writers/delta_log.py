@@ -165,8 +165,8 @@ _METADATA = _struct(
 )
 _SIDECAR = _struct(path=_TEXT, sizeInBytes=_LONG, modificationTime=_LONG)
 _CHECKPOINT = _struct(version=_LONG)
-_TYPES = {"protocol": _PROTOCOL, "metaData": _METADATA, "add": _ADD, "remove": _REMOVE}
-_V2_TYPES = _TYPES | {"sidecar": _SIDECAR, "checkpointMetadata": _CHECKPOINT}
+TYPES = {"protocol": _PROTOCOL, "metaData": _METADATA, "add": _ADD, "remove": _REMOVE}
+_V2_TYPES = TYPES | {"sidecar": _SIDECAR, "checkpointMetadata": _CHECKPOINT}
 
 
 def write_actions(path: Path, actions: Sequence[Mapping[str, Any]], types: Mapping[str, pa.DataType]) -> None:
@@ -198,12 +198,12 @@ def write_checkpoint(root: Path, version: int, actions: Sequence[Mapping[str, An
     log = root / "_delta_log"
     if kind == "single":
         paths = [log / f"{version:020}.checkpoint.parquet"]
-        write_actions(paths[0], actions, _TYPES)
+        write_actions(paths[0], actions, TYPES)
         return paths
     if kind == "parts":
         paths = [log / f"{version:020}.checkpoint.{part:010}.{2:010}.parquet" for part in (1, 2)]
-        write_actions(paths[0], actions[: len(actions) // 2], _TYPES)
-        write_actions(paths[1], actions[len(actions) // 2 :], _TYPES)
+        write_actions(paths[0], actions[: len(actions) // 2], TYPES)
+        write_actions(paths[1], actions[len(actions) // 2 :], TYPES)
         return paths
     top = [{"checkpointMetadata": {"version": version}}]
     top += [action for action in actions if "protocol" in action or "metaData" in action]

@@ -15,8 +15,8 @@ from parquet_bloom.errors import ConcurrentChangeError, ParquetBloomError, Stora
 from parquet_bloom.storage.objects import store_proofs
 from parquet_bloom.storage.objects.location import ObjectStores
 from parquet_bloom.storage.objects.object_source import ObjectSource
+from parquet_bloom.storage.objects.object_state import PROBE
 from parquet_bloom.storage.objects.s3_rewrite import rewrite_in_place
-from parquet_bloom.storage.objects.store_proofs import NAME
 
 THEIRS = {size: np.random.default_rng(3).bytes(len(old)) for size, old in OLD.items()}
 PUT, COPY, COMPLETE = "PutObject", "UploadPartCopy", "CompleteMultipartUpload"
@@ -33,7 +33,7 @@ def quick(s3: Any) -> None:
 def probes(s3: Any) -> list[str]:
     """Keys of probes that were left, and of every version of them."""
     with s3._server.lock:
-        return [key for key in s3._server.objects.get_bucket(s3.bucket).keys if NAME in key]
+        return [key for key in s3._server.objects.get_bucket(s3.bucket).keys if PROBE in key]
 
 
 def on_object(s3: Any) -> list[str]:
@@ -117,7 +117,7 @@ def test_threads_wait_for_the_one_that_asks(s3: Any) -> None:
             thread.start()
         for thread in threads:
             thread.join()
-        assert len({request.key for request in s3.log if NAME in request.key}) == 1
+        assert len({request.key for request in s3.log if PROBE in request.key}) == 1
     assert sorted(error.path for error in errors) == [s3.url(f"lake/{number}.parquet") for number in range(6)]
     assert probes(s3) == []
 
@@ -176,7 +176,7 @@ def test_forbidden_operations_are_named(s3: Any, size: str) -> None:
     s3.put(KEY, OLD[size])
     for operation, permission in ((PUT, "s3:PutObject"), ("DeleteObject", "s3:DeleteObject")):
         fault = s3.fail(
-            operation, status=403, code="AccessDenied", times=1000, when=lambda request: NAME in request.key
+            operation, status=403, code="AccessDenied", times=1000, when=lambda request: PROBE in request.key
         )
         error = replace(s3, size)
         assert isinstance(error, StorageError)
@@ -202,7 +202,7 @@ def test_nothing_is_left_whatever_goes_wrong_once(s3: Any, size: str, way: str) 
         store_proofs._PROOFS.clear()
         s3.put(KEY, OLD[size])
         harm = s3.fail if way == "refuse" else getattr(s3, way)
-        fault = harm(skip=step, when=lambda request: NAME in request.key, **refusal)
+        fault = harm(skip=step, when=lambda request: PROBE in request.key, **refusal)
         error = replace(s3, size)
         assert fault.happened == 1
         lost = way == "lose_answer" and SHOWN[size][step] == "CreateMultipartUpload"  # no client got its number
@@ -230,12 +230,12 @@ def test_no_version_of_it_is_left_if_an_answer_gets_lost(s3: Any, client: Any, s
     for step in range(len(SHOWN[size])):
         store_proofs._PROOFS.clear()
         s3.put(KEY, OLD[size])
-        fault = s3.lose_answer(skip=step, when=lambda request: NAME in request.key)
+        fault = s3.lose_answer(skip=step, when=lambda request: PROBE in request.key)
         assert replace(s3, size) is None
         assert fault.happened == 1
-        assert NAME not in str(client.list_objects_v2(Bucket=s3.bucket))
+        assert PROBE not in str(client.list_objects_v2(Bucket=s3.bucket))
         answer = client.list_object_versions(Bucket=s3.bucket)
-        assert not [entry for entry in answer["Versions"] if NAME in entry["Key"]]
+        assert not [entry for entry in answer["Versions"] if PROBE in entry["Key"]]
 
 
 # Another writer, on every kind of store

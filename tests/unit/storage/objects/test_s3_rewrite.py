@@ -38,10 +38,10 @@ from parquet_bloom.errors import ConcurrentChangeError, StorageError, TruncatedF
 from parquet_bloom.storage.objects import s3_client
 from parquet_bloom.storage.objects.location import ObjectStores
 from parquet_bloom.storage.objects.object_source import ObjectSource
+from parquet_bloom.storage.objects.object_state import PROBE
 from parquet_bloom.storage.objects.request_limits import RequestLimits
 from parquet_bloom.storage.objects.s3_requests import Requests
 from parquet_bloom.storage.objects.s3_rewrite import PartSizes, rewrite_in_place
-from parquet_bloom.storage.objects.store_proofs import NAME
 
 ROOT = Path(__file__).parents[4]
 MIB = 1 << 20
@@ -577,7 +577,7 @@ def test_an_answer_that_never_comes_ends_the_call_in_time(
     if final == NEW[size]:
         assert "cannot tell whether it was written" in text or "it was written, but cannot be read back" in text
     for key in s3._server.objects.get_bucket(s3.bucket).keys:
-        assert NAME not in key or key in text or key in remaining
+        assert PROBE not in key or key in text or key in remaining
     for upload in s3.uploads():
         assert upload in text or upload in remaining or carried_out  # no client got its number
 

@@ -83,18 +83,21 @@ def files_in(folder: Path) -> set[str]:
 
 @pytest.fixture
 def library_commit(kind: Kind, monkeypatch: pytest.MonkeyPatch) -> Callable[[Callable[..., Any]], None]:
-    """Replace the library's commit by a function that gets it and its arguments."""
+    """Replace the commit of a catalog, or the writing of a log's file, by a function that gets it and its arguments."""
 
     def replace(function: Callable[..., Any]) -> None:
         if not isinstance(kind.table, str):
             kind.table.catalog = remote(kind.table.catalog, function)
             return
-        from deltalake import DeltaTable
+        genuine = embed_delta.write_commit
 
-        genuine = DeltaTable.create_write_transaction
-        monkeypatch.setattr(
-            DeltaTable, "create_write_transaction", lambda self, *args, **more: function(genuine, self, *args, **more)
-        )
+        def write_commit(*args: Any) -> None:
+            try:
+                function(genuine, *args)
+            except RuntimeError as error:
+                raise StorageError(str(error)) from error
+
+        monkeypatch.setattr(embed_delta, "write_commit", write_commit)
 
     return replace
 
