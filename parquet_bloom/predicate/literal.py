@@ -40,7 +40,7 @@ _PLAIN = _ALL_VALUES_VALID | {decimal.Decimal, dt.time}
 
 def check(column: object, values: tuple[object, ...]) -> None:
     """Raise PredicateError unless the parts of a leaf are a column and literals."""
-    if type(column) is not str or not column:
+    if type(column) is not str:
         raise PredicateError(f"a column name must be a dotted path, got {column!r}")
     if _ALL_VALUES_VALID.issuperset(map(type, values)):
         return

@@ -647,12 +647,10 @@ class _Reader:
         if token.isidentifier():
             return token
         if token[:1] in self._name_quotes:
-            name = unquote(token)
-        else:
-            name = "" if token[:1].isdecimal() or not token.replace("_", "a").isalnum() else token
-        if not name:
+            return unquote(token)
+        if token[:1].isdecimal() or not token.replace("_", "a").isalnum():
             raise PredicateError(f"this is not a column name: {shorten(token)}")
-        return name
+        return token
 
     def _read_typed(self) -> _Operand:
         """Read a type and the text after it."""

@@ -51,6 +51,7 @@ BETWEEN = And((Compare("a", ">=", 1), Compare("a", "<=", 2)))
     [
         ("a = 1", A),
         ("a == 1", A),
+        ('"" = 1', Equal("", 1)),
         ("1 = a", A),
         ("  a=1\n", A),
         ("((a)) = (1)", A),
@@ -341,7 +342,6 @@ a:b = 1|
 a.1 = 1|
 a$b = 1|quotes
 $1 = 1|parameter
-"" = 1|
 current_date = 1|CURRENT_DATE
 a . 5 = 1|not a column name
 a . x'00' = 1|not a column name
