@@ -16,7 +16,7 @@ import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import compress
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 import numpy as np
 import pyarrow as pa
@@ -31,7 +31,7 @@ from ..util.lazy import late_module
 from .calls import find_results
 from .column_kinds import require_kind
 from .in_array import InArray, contain, find_targets
-from .literal import make_mismatch_error
+from .literal import Literal, count_units, make_mismatch_error
 from .tree import (
     And,
     CallIn,
@@ -88,6 +88,8 @@ def compare(chunks: list[pa.Array], arrow_type: pa.DataType, leaf: Compare, time
         raise PredicateError(error.problem, column=leaf.column) from None
     if getattr(arrow_type, "unit", None) == "s":  # a file would hold milliseconds
         column_type = replace(column_type, unit="s")
+    if pa.types.is_duration(arrow_type):
+        leaf = replace(leaf, value=count_units(leaf.value, arrow_type.unit))
     is_float = pa.types.is_floating(arrow_type)
     if is_float and isinstance(leaf.value, float) and math.isnan(leaf.value):
         return [_compare_with_nan(chunk, leaf.operator) for chunk in chunks]
@@ -580,6 +582,8 @@ def coerce_literals(literals: Sequence[object], arrow_type: pa.DataType, name: s
         column_type = from_arrow(inner)
     except UnsupportedTypeError as error:
         raise PredicateError(error.problem, column=name) from None
+    if pa.types.is_duration(inner):
+        literals = [count_units(cast(Literal, one), inner.unit) for one in literals]
     is_float, nans = pa.types.is_floating(inner), list[int]()
     if is_float or pa.types.is_integer(inner) or pa.types.is_decimal(inner):
         nans = [number for number, one in enumerate(literals) if isinstance(one, float) and math.isnan(one)]

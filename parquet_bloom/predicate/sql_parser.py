@@ -124,13 +124,12 @@ _REFUSED = {
     "@": "a parameter",
     "$": "a parameter, or a name with $ without quotes,",
     **dict.fromkeys(("NOT", "!"), "such a NOT"),
-    "INTERVAL": "an interval",
     "||": "a text in several pieces",
     "::": "such a CAST",
     "[": "a list or map element",
     ",": "a tuple",
 }
-_NO_NAMES = {*_REFUSED, *ENDS, "IN", "BETWEEN"} - {"INTERVAL"}
+_NO_NAMES = {*_REFUSED, *ENDS, "IN", "BETWEEN"}
 _KEYWORDS = frozenset({*_NO_NAMES, *_TYPES, *_WORDS, "INTERVAL"})
 
 _Operand: TypeAlias = Subject | literal.Literal
@@ -626,7 +625,9 @@ class _Reader:
         if word in _KEYWORDS and following != ".":
             if word in _TYPES and (following.startswith(self._quotes) or following.upper() in _IN_TYPES):
                 return self._read_typed()
-            if word in _NO_NAMES or (word == "INTERVAL" and following.startswith(self._quotes)):
+            if word == "INTERVAL" and following.startswith(self._quotes):
+                return self._read_interval()
+            if word in _NO_NAMES:
                 self._refuse()
             if word in _WORDS:
                 self._index += 1
@@ -660,6 +661,14 @@ class _Reader:
             self._refuse()
         self._index += 1
         return self._cast(unquote(text, self._spark), kind)
+
+    def _read_interval(self) -> literal.Literal:
+        """Read a text of numbers and units, or of a number whose unit is the next word."""
+        text = unquote(self._tokens[self._index + 1], self._spark)
+        self._index += 2
+        unit = self._tokens[self._index] if text.strip("+-").replace(".", "").isdecimal() else ""
+        self._index += bool(unit)
+        return literal.parse_interval(text, unit)
 
     def _read_call(self, word: str, calls: bool) -> _Operand:
         """Read a function or a cast."""
