@@ -45,9 +45,7 @@ _NANOS |= {"us": 1_000, "ns": 1}
 _INT64 = 1 << 63
 
 # Types all of whose values are literals, and types of which only some are.
-_ALL_VALUES_VALID = frozenset(
-    {type(None), bool, int, float, str, bytes, uuid.UUID, dt.date, dt.datetime, dt.timedelta}
-)
+_ALL_VALUES_VALID = frozenset({type(None), bool, int, float, str, bytes, uuid.UUID, dt.date, dt.datetime, dt.timedelta})
 _PLAIN = _ALL_VALUES_VALID | {decimal.Decimal, dt.time}
 
 
@@ -417,7 +415,13 @@ def parse_interval(text: str, unit: str = "") -> Literal:
 
 
 _INTERVAL_NUMBER = re.compile(r"[+-]?[0-9]{1,18}(\.[0-9]{1,9})?")
-_INTERVALS = {"week": _NANOS["W"], "day": _NANOS["D"], "hour": _NANOS["h"], "minute": _NANOS["m"], "second": _NANOS["s"]}
+_INTERVALS = {
+    "week": _NANOS["W"],
+    "day": _NANOS["D"],
+    "hour": _NANOS["h"],
+    "minute": _NANOS["m"],
+    "second": _NANOS["s"],
+}
 _INTERVALS |= {"millisecond": _NANOS["ms"], "microsecond": _NANOS["us"], "nanosecond": 1}
 
 

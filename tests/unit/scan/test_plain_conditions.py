@@ -68,7 +68,9 @@ def test_decimals_against_floats_beyond_their_digits(tmp_path: Path, scale: int)
     exact = decimal.Context(prec=76)
     for literal in (1e19, 1e17 + 16, 123456789.125, 0.1, -7e-3):
         limit = D(10) ** (38 - scale)
-        near = [D(literal) + exact.multiply(D(part), D(math.ulp(literal))) for part in ("-1", "-.5", "-.4", "0", ".5", ".6")]
+        near = [
+            D(literal) + exact.multiply(D(part), D(math.ulp(literal))) for part in ("-1", "-.5", "-.4", "0", ".5", ".6")
+        ]
         values = [exact.quantize(value, D(1).scaleb(-scale)) for value in (*near, D(-5), D(7)) if abs(value) < limit]
         path = make_file(tmp_path / "a.parquet", {"d": pa.array([*values, None], pa.decimal128(38, scale))})
         for operator in ("<", "<=", ">", ">="):
