@@ -32,6 +32,7 @@ from .calls import find_results
 from .column_kinds import require_kind
 from .in_array import InArray, contain, find_targets
 from .literal import Literal, count_units, make_mismatch_error
+from .map_lookup import find_map_type, take_first
 from .tree import (
     And,
     CallIn,
@@ -46,6 +47,7 @@ from .tree import (
     IsNotNull,
     IsNull,
     Leaf,
+    MapLookup,
     Node,
     NotContains,
     NotEqual,
@@ -336,6 +338,9 @@ def row_mask(
         positive = part
         if isinstance(part, Contains | NotContains):
             return contains([part], part)
+        if isinstance(part, MapLookup):
+            looked_up = pa.table({part.column: _look_up(table, part, timezone)})
+            return row_mask(looked_up, part.condition, timezone=timezone, probes=cache)
         if isinstance(part, NotEqual | NotIn | IsNotNull) or (isinstance(part, CallNotIn) and part.is_exact):
             opposite = negation(part)
             assert isinstance(opposite, Leaf)
@@ -359,6 +364,23 @@ def row_mask(
     num_rows = len(next(iter(stored.values())).values) if stored else table.num_rows
     cache: Probes = {} if probes is None else probes
     return evaluate(fold(node, _keep, join))
+
+
+def _look_up(table: pa.Table, leaf: MapLookup, timezone: str) -> pa.ChunkedArray:
+    """Return the value under a key of each row's map; null without one."""
+    maps = find_column(table, leaf.column)
+    if maps is None or pa.types.is_null(maps.type):
+        return pa.chunked_array([pa.nulls(table.num_rows)])
+    map_type = find_map_type(maps.type, leaf.column)
+    wanted = coerce_literals([leaf.key], map_type.key_type, leaf.column, timezone)
+    probes = ProbeValues(wanted.values, bool(wanted.nans), None)
+    values = []
+    for chunk in maps.chunks:
+        while isinstance(chunk, pa.ExtensionArray):
+            chunk = chunk.storage
+        matches = pc.fill_null(_equals_any(chunk.keys, probes), make_scalar(False, pa.bool_()))
+        values.append(take_first(chunk, to_numpy(matches).astype(np.bool_)))
+    return pa.chunked_array(values, map_type.item_type)
 
 
 def _keep(leaf: Leaf) -> Leaf | pa.ChunkedArray:

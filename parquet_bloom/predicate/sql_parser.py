@@ -21,7 +21,6 @@ from .tree import (
     Connective,
     Contains,
     HasType,
-    IsNotNull,
     Node,
     Or,
     all_of,
@@ -82,6 +81,7 @@ _IN_TYPES = frozenset({"WITH", "WITHOUT", "PRECISION"})
 _FUNCTIONS = {"LOWER": "lower", "LCASE": "lower", "UPPER": "upper", "UCASE": "upper"}
 _DEFAULTS = frozenset({"COALESCE", "IFNULL", "NVL"})
 _CASTS = frozenset({"CAST", "TRY_CAST"})
+_LOOKUPS = frozenset({"ELEMENT_AT", "TRY_ELEMENT_AT", "MAP_EXTRACT", "MAP_EXTRACT_VALUE"})
 
 # Functions of a list column and a literal, or an array of literals of which any or all are to be contained.
 _LISTS: dict[str, Callable[[list[Node]], Node] | None] = {
@@ -126,7 +126,7 @@ _REFUSED = {
     **dict.fromkeys(("NOT", "!"), "such a NOT"),
     "||": "a text in several pieces",
     "::": "such a CAST",
-    "[": "a list or map element",
+    "[": "such an element of a list or map",
     ",": "a tuple",
 }
 _NO_NAMES = {*_REFUSED, *ENDS, "IN", "BETWEEN"}
@@ -145,8 +145,9 @@ def parse_sql(text: str, dialect: str | None = None) -> Node:
     names; `[NOT] LIKE` with a pattern and perhaps an ESCAPE character, `starts_with(column, text)`, `ends_with` and
     `contains` of texts, and `regexp_matches(column, expression)` in RE2's syntax; `lower(column)`, `upper(column)`
     and `CAST(column AS VARCHAR)` (or STRING, or TEXT) in place of a column, with `=`, `<>`, `IN`, `LIKE`, these
-    functions and `IS NULL`; whole numbers of any size, `1.50` (a Decimal), `1e3` (a float), `'text'`, TRUE, FALSE,
-    NULL, `X'AB'` (bytes), and DATE, TIME, TIMESTAMP, TIMESTAMPTZ, TIMESTAMP_NTZ, UUID and DOUBLE before a text, after
+    functions and `IS NULL`; `column['key']` of maps, and `element_at(column, 'key')`, in place of a column; whole
+    numbers of any size, `1.50` (a Decimal), `1e3` (a float), `'text'`, TRUE, FALSE, INTERVAL before a text, NULL,
+    `X'AB'` (bytes), and DATE, TIME, TIMESTAMP, TIMESTAMPTZ, TIMESTAMP_NTZ, UUID and DOUBLE before a text, after
     it with `::`, or in a CAST of one. The text of a timestamp may end in a UTC offset or
     the name of a time zone. Comments are skipped.
 
@@ -413,7 +414,7 @@ class _Reader:
             raise PredicateError(f"a comparison without a column is not supported; {_SUPPORTED}")
         if operator != "<=>":
             return left.compare(operator, right)
-        return left.is_null() if right is None else And((IsNotNull(left.name), left.compare("=", right)))
+        return left.is_null() if right is None else And((left.is_not_null(), left.compare("=", right)))
 
     def _subject(self, operand: _Operand) -> Subject:
         if isinstance(operand, Subject):
@@ -468,11 +469,11 @@ class _Reader:
     def _read_has_type(self) -> Node:
         """Read what casts and sums are written as by `tree.to_text`."""
         self._index += 2
-        column = self._column(self._read_operand(calls=False))
+        subject = self._subject(self._read_operand(calls=False))
         self._require(",")
         kind = self._read_text("has_type")
         self._require(")")
-        return HasType(column, kind)
+        return subject.look_up(HasType(subject.name, kind))
 
     def _read_like(self, subject: Subject) -> Node:
         """Read the pattern after LIKE, and its escape character."""
@@ -639,7 +640,18 @@ class _Reader:
         while tokens[self._index] == ".":
             self._index += 1
             name += "." + self._read_part()
-        return Subject(name)
+        if tokens[self._index] != "[":
+            return Subject(name)
+        self._index += 1
+        return self._look_up(name, "]")
+
+    def _look_up(self, name: str, closing: str) -> Subject:
+        """Read the key of a map, and a closing bracket."""
+        key = self._read_value()
+        if key is None:
+            raise PredicateError("the key of a map is not NULL", column=name)
+        self._require(closing)
+        return Subject(name, key=key)
 
     def _read_part(self) -> str:
         """Read a name without dots."""
@@ -676,12 +688,16 @@ class _Reader:
         is_typed = self._spark and word in _TYPES
         if calls and word in _DEFAULTS:
             return self._read_default()
+        if word in _LOOKUPS:
+            return self._read_lookup()
         if not calls or not (is_cast or is_typed or word in _FUNCTIONS):
             self._refuse("" if word in _REFUSED else f"the function {self._tokens[self._index]}")
         self._index += 2
         operand = self._read_operand(calls=False)
         if word in _FUNCTIONS:
-            operand = Subject(self._column(operand), _FUNCTIONS[word])
+            if not self._subject(operand).is_value:
+                self._column(operand)
+            operand = replace(self._subject(operand), function=_FUNCTIONS[word])
         elif is_typed:
             operand = self._cast(operand, _TYPES[word][()])
         else:
@@ -690,6 +706,17 @@ class _Reader:
         if not self._takes(")"):
             self._refuse("such a CAST" if is_cast else "")
         return operand
+
+    def _read_lookup(self) -> Subject:
+        """Read a function of a map and a key; in DuckDB's meaning of it the first element of its result."""
+        is_list = self._tokens[self._index].upper() == "MAP_EXTRACT"
+        self._index += 2
+        name = self._column(self._read_operand(calls=False))
+        self._require(",")
+        subject = self._look_up(name, ")")
+        if not self._takes("[", "1", "]") and is_list:
+            self._refuse("map_extract without [1]")
+        return subject
 
     def _read_default(self) -> Subject:
         """Read a column, or a function of one, with a literal in place of null."""
@@ -711,11 +738,11 @@ class _Reader:
         return ""
 
     def _cast(self, operand: _Operand, kind: str) -> _Operand:
-        if isinstance(operand, Subject) and operand.is_column:
+        if isinstance(operand, Subject) and operand.is_value:
             if kind == "string":
-                return Subject(operand.name, kind)
+                return replace(operand, function=kind)
             if kind in _KINDS:
-                return Subject(operand.name, kind=_KINDS[kind])
+                return replace(operand, kind=_KINDS[kind])
         if type(operand) is int and kind in _INTEGER_BITS:
             limit = 1 << (_INTEGER_BITS[kind] - 1)
             if -limit <= operand < limit:

@@ -361,6 +361,38 @@ class Compare(Leaf):
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
+class MapLookup(Leaf):
+    """A condition on the value that a map has under a key: `column[key] = value`, or another leaf in place of that.
+
+    The value is null where the map has no such key, or is null itself; of several such keys the first one counts, as
+    in DuckDB and Spark. `condition` is over the value, and named as the map.
+    """
+
+    column: str
+    key: literal.Literal
+    condition: Leaf
+
+    def __post_init__(self) -> None:
+        literal.check(self.column, (self.key,))
+        if self.key is None:
+            raise PredicateError("the key of a map is not NULL", column=self.column)
+        if isinstance(self.condition, MapLookup | Contains | NotContains):
+            raise PredicateError("a lookup in a value of a map is not supported", column=self.column)
+        if self.condition.column != self.column:
+            object.__setattr__(self, "condition", replace(self.condition, column=self.column))  # type: ignore[type-var]
+
+    @property
+    def literals(self) -> tuple[literal.Literal, ...]:
+        return self.condition.literals
+
+    def _key(self) -> tuple[object, ...]:
+        return (MapLookup, literal.key(self.key), self.condition._key())
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return _make_lookup, (self.column, literal.pack((self.key,)), self.condition)
+
+
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Connective(Node):
     """Predicates joined by one operator; a child of the same kind is replaced by its own children."""
 
@@ -465,6 +497,8 @@ def negation(node: Node) -> Node:
     def leaf(item: Leaf) -> Node:
         if isinstance(item, Compare):
             return Compare(item.column, OPERATORS[item.operator], item.value)
+        if isinstance(item, MapLookup):
+            return MapLookup(item.column, item.key, cast(Leaf, leaf(item.condition)))
         opposite = _OPPOSITES[In if isinstance(item, In) else type(item)]
         if isinstance(item, _TypeLeaf):
             return cast(Node, opposite(item.column, item.kind))
@@ -576,6 +610,9 @@ def to_text(node: Node, *, shown: int | None = None) -> str:
     def leaf(item: Leaf) -> str:
         plain = all(part.isidentifier() for part in item.column.split("."))
         name = item.column if plain and shown is not None else _quote(item.column)
+        if isinstance(item, MapLookup):
+            name = f"{name}[{literal.to_text(item.key, brief=shown is not None)}]"
+            item = item.condition
         if isinstance(item, _CallLeaf | PatternLeaf) and item.function:
             name = call_text(item.function, name)
         texts = [literal.to_text(value, brief=shown is not None) for value in item.literals[:shown]]
@@ -627,6 +664,10 @@ def _make_one_literal_leaf(kind: type[_OneLiteralLeaf], column: str, packed: tup
 
 def _make_many_literals_leaf(kind: type[_ManyLiteralsLeaf], column: str, packed: tuple[object, ...]) -> Leaf:
     return kind(column, literal.unpack(packed))
+
+
+def _make_lookup(column: str, packed: tuple[object, ...], condition: Leaf) -> Leaf:
+    return MapLookup(column, literal.unpack(packed)[0], condition)
 
 
 def _make_comparison(column: str, operator: str, packed: tuple[object, ...]) -> Leaf:
