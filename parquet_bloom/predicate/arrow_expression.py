@@ -218,13 +218,14 @@ def _is_in(operand: _Operand, options: dict[str, pa.Scalar]) -> Node:
 def _look_up(operand: _Operand, options: dict[str, pa.Scalar]) -> Subject:
     """Return the value of a map under a key; of several such keys that of the first one, as everywhere."""
     subject = _require_field(operand, "map_lookup")
-    if "query_key" not in options or get_option(options, "occurrence", None) != _FIRST or not subject.is_column:
+    if "query_key" not in options or get_option(options, "occurrence", None) != FIRST or not subject.is_column:
         raise ExpressionError(f"map_lookup of anything but the first key of a field is not supported; {SUPPORTED}")
     return replace(subject, key=literal.from_python(options["query_key"]))
 
 
 _MATCH, _SKIP = 0, 1  # arrow::compute::SetLookupOptions::NullMatchingBehavior
-_FIRST = 0  # arrow::compute::MapLookupOptions::Occurrence
+FIRST = 0
+"""The first occurrence of a key, of arrow::compute::MapLookupOptions::Occurrence."""
 
 
 def _cast(operand: _Operand, options: dict[str, pa.Scalar]) -> pa.Scalar | Subject:

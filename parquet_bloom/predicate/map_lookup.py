@@ -53,6 +53,11 @@ def to_evidence(node: Node) -> Node:
     return evidence
 
 
+def find_evidence_columns(node: Node) -> set[str]:
+    """Return the names of all columns whose evidence is asked for; see `to_evidence`."""
+    return tree.columns(to_evidence(node))
+
+
 def _holds_for_null(condition: Leaf) -> bool:
     """Return whether a condition may be true for null, which is what a map has under a key that it does not have."""
     return isinstance(condition, IsNull | HasType | HasOtherType) or not (
