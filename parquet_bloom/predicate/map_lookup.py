@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from ..errors import PredicateError
 from ..util.arrow_values import from_numpy, to_numpy
 from . import tree
-from .tree import And, Contains, HasOtherType, HasType, IsNull, Leaf, MapLookup, Node
+from .tree import And, CallNotIn, Contains, HasOtherType, HasType, IsNull, Leaf, MapLookup, Node, NotIn
 
 _KEY, _VALUE = ".key_value.key", ".key_value.value"
 
@@ -60,9 +60,8 @@ def find_evidence_columns(node: Node) -> set[str]:
 
 def _holds_for_null(condition: Leaf) -> bool:
     """Return whether a condition may be true for null, which is what a map has under a key that it does not have."""
-    return isinstance(condition, IsNull | HasType | HasOtherType) or not (
-        condition.literals or isinstance(condition, tree.IsNotNull)
-    )
+    is_empty = isinstance(condition, NotIn | CallNotIn) and not condition.values
+    return is_empty or isinstance(condition, IsNull | HasType | HasOtherType)
 
 
 def find_map_type(arrow_type: pa.DataType, name: str) -> pa.MapType:

@@ -165,6 +165,14 @@ def test_dictionaries_and_filters_rule_row_groups_out(tmp_path: Path) -> None:
     assert parquet_bloom.read_table(tmp_path / "b.parquet", "m['k0007'] = 'v0007'").num_rows == 80
 
 
+def test_two_keys_have_two_values(tmp_path: Path) -> None:
+    maps = [[("a", f"v{i % 9:02}"), ("b", f"v{i % 9 + 20:02}")] for i in range(3000)]
+    table = pa.table({"m": pa.array(maps, pa.map_(pa.string(), pa.string())), "wide": ["x" * 40] * 3000})
+    pq.write_table(table, tmp_path / "a.parquet")
+    for where, rows in (("m['a'] = 'v01' AND m['b'] = 'v21'", 334), ("m['a'] LIKE '%1' AND m['b'] LIKE '%1'", 334)):
+        assert parquet_bloom.read_table(tmp_path / "a.parquet", where).num_rows == rows, where
+
+
 def test_names_of_keys_and_values_differ_by_writer(tmp_path: Path) -> None:
     schema = pa.schema([("m", TYPE), ("u", pa.struct([("m", TYPE)]))])
     rows = [one for one in MAPS if one != MAPS[5]]  # DuckDB writes no map with two equal keys
