@@ -33,7 +33,7 @@ from ..hashing.column_type import (
 from ..metadata.footer import PHYSICAL_TYPES, Footer, SchemaLeaf, Statistics
 from ..metadata.thrift_compact import CHUNK_DTYPE, read_statistics
 from ..metadata.writer_rules import LEGACY, SHORTEST_CUT, Doubt
-from ..predicate.map_lookup import find_map
+from ..predicate.map_lookup import find_map, is_key
 from ..predicate.pruning_statistics import (
     NO,
     UNKNOWN,
@@ -249,7 +249,7 @@ def _resolve_columns(file: BloomFile, key: StatisticsKey) -> ResolvedColumns:
         if not leaves and (container == name or not find_leaves(file.leaves, container, ignore_case)):
             missing.append(name)
         elif not leaves:
-            doubts.append(make_ignored("it is not a map of single values", container))
+            doubts += [make_ignored("it is not a map of single values", container)] if is_key(name) else []
         elif distrust:
             doubts.append(make_ignored(distrust, container))
             leaves = []

@@ -169,7 +169,11 @@ def _explain(literal: object, column_type: ColumnType) -> str:
         literal = literal.as_py()
     if isinstance(literal, float) and math.isnan(literal):
         return "NaN is not looked for in filters or ranges"
-    return f"{show_value(literal, 40)} cannot be compared exactly with {column_type}"
+    problem = f"{show_value(literal, 40)} cannot be compared exactly with {column_type}"
+    is_time = isinstance(literal, dt.date | dt.time | dt.timedelta | pa.Scalar)
+    if is_time and column_type.kind is Kind.INTEGER:  # an Arrow schema may say what these count, as DataFusion writes it
+        return f"{problem}, which is stored without a unit of time"
+    return problem
 
 
 _OF_KIND: dict[Kind, tuple[type, ...]] = {

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from ...file.column_statistics import ColumnCompatibility
 from ...file.file_columns import find_leaves
 from ...orc.orc_filters import keying_of
-from ...predicate.map_lookup import find_map
+from ...predicate.map_lookup import find_map, is_key
 from ...predicate.pruning import FilterProbe, ProbeResult, PruningPredicate
 from ...predicate.pruning_statistics import ColumnShape, PruningStatistics, PruningStatisticsArray
 from ...predicate.reason import Reason, make_ignored
@@ -92,7 +92,7 @@ def orc_statistics(
         if not leaves:
             missing.append(name)
         elif container != name:
-            doubts.append(make_ignored("maps in ORC files are read whole", container))
+            doubts += [make_ignored("maps in ORC files are read whole", container)] if is_key(name) else []
         elif name in distrusted:
             doubts.append(make_ignored(distrusted[name], name))
         elif len(leaves) > 1:
