@@ -171,7 +171,7 @@ def _explain(literal: object, column_type: ColumnType) -> str:
         return "NaN is not looked for in filters or ranges"
     problem = f"{show_value(literal, 40)} cannot be compared exactly with {column_type}"
     is_time = isinstance(literal, dt.date | dt.time | dt.timedelta | pa.Scalar)
-    if is_time and column_type.kind is Kind.INTEGER:  # an Arrow schema may say what these count, as DataFusion writes it
+    if is_time and column_type.kind is Kind.INTEGER:  # an Arrow schema may still say what they count
         return f"{problem}, which is stored without a unit of time"
     return problem
 

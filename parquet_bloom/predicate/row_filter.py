@@ -537,7 +537,9 @@ def find_column(table: pa.Table, name: str) -> pa.ChunkedArray | None:
     """Return the column or struct leaf of a dotted name; None when there is none."""
     paths = _find_paths(table.schema, name, name)
     if len(paths) > 1:
-        raise PredicateError("the name matches several columns", column=name)
+        raise PredicateError(
+            "the name matches several columns: one with a dot in it, or a field of a struct", column=name
+        )
     if not paths:
         return None
     top, *child_path = paths[0]
