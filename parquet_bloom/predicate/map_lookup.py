@@ -36,6 +36,7 @@ def to_evidence(node: Node) -> Node:
     names them, whatever names a file has for them; a leaf over these is over any number of values for each row. A
     lookup of which evidence says nothing is kept, and named as the keys of its map.
     """
+    node = tree.drop_whole_names(node)
     if not any(isinstance(leaf, MapLookup) for leaf in tree.leaves(node)):
         return node
 

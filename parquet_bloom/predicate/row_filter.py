@@ -52,6 +52,7 @@ from .tree import (
     NotContains,
     NotEqual,
     NotIn,
+    OfWholeName,
     PatternLeaf,
     fold,
     negation,
@@ -338,6 +339,8 @@ def row_mask(
         positive = part
         if isinstance(part, Contains | NotContains):
             return contains([part], part)
+        if isinstance(part, OfWholeName):
+            return of_whole_name(part)
         if isinstance(part, MapLookup):
             looked_up = pa.table({part.column: _look_up(table, part, timezone)})
             return row_mask(looked_up, part.condition, timezone=timezone, probes=cache)
@@ -350,6 +353,13 @@ def row_mask(
         else:
             mask = _evaluate_leaf(table, positive, num_rows, timezone, cache, id(part))
         return mask if positive is part else pc.invert(mask)
+
+    def of_whole_name(part: OfWholeName) -> pa.ChunkedArray:
+        positions = table.schema.get_all_field_indices(part.column)
+        if len(positions) != 1 or (stored and part.column in stored):
+            return evaluate(part.condition)
+        alone = pa.table({part.column: table.column(positions[0])})
+        return row_mask(alone, part.condition, timezone=timezone, probes=cache)
 
     def contains(leaves: Sequence[Contains | NotContains], origin: Node) -> pa.ChunkedArray:
         """Evaluate leaves of one column: Contains that are joined by OR, or NotContains that are joined by AND."""

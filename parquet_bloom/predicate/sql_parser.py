@@ -151,8 +151,8 @@ def parse_sql(text: str, dialect: str | None = None) -> Node:
     it with `::`, or in a CAST of one. The text of a timestamp may end in a UTC offset or
     the name of a time zone. Comments are skipped.
 
-    Names are unquoted or in double quotes or backticks, and keep their case. `"a.b"` is one name, represented like the
-    path a.b (see `tree`).
+    Names are unquoted or in double quotes or backticks, and keep their case. `"a.b"` is the column of
+    that name, even where a field of a struct has it as well; without such a column it is the path a.b (see `tree`).
 
     Parameters
     ----------
@@ -636,22 +636,25 @@ class _Reader:
         if following.startswith(self._quotes):  # N'x', E'x'
             self._index += 1
             self._refuse()
-        name = self._read_part()
+        name = first = self._read_part()
         while tokens[self._index] == ".":
             self._index += 1
             name += "." + self._read_part()
+        # Spark is asked itself what a name means; one with two dots in a row, say, is no path anyway.
+        is_whole = not self._spark and name == first and "." in name and all(name.split("."))
+        subject = Subject(name, is_whole=is_whole)
         if tokens[self._index] != "[":
-            return Subject(name)
+            return subject
         self._index += 1
-        return self._look_up(name, "]")
+        return self._look_up(subject, "]")
 
-    def _look_up(self, name: str, closing: str) -> Subject:
+    def _look_up(self, subject: Subject, closing: str) -> Subject:
         """Read the key of a map, and a closing bracket."""
         key = self._read_value()
         if key is None:
-            raise PredicateError("the key of a map is not NULL", column=name)
+            raise PredicateError("the key of a map is not NULL", column=subject.name)
         self._require(closing)
-        return Subject(name, key=key)
+        return replace(subject, key=key)
 
     def _read_part(self) -> str:
         """Read a name without dots."""
@@ -711,9 +714,10 @@ class _Reader:
         """Read a function of a map and a key; in DuckDB's meaning of it the first element of its result."""
         is_list = self._tokens[self._index].upper() == "MAP_EXTRACT"
         self._index += 2
-        name = self._column(self._read_operand(calls=False))
+        subject = self._subject(self._read_operand(calls=False))
+        self._column(subject)
         self._require(",")
-        subject = self._look_up(name, ")")
+        subject = self._look_up(subject, ")")
         if not self._takes("[", "1", "]") and is_list:
             self._refuse("map_extract without [1]")
         return subject

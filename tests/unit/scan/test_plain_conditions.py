@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime as dt
 import decimal
 import math
+import pickle
 from pathlib import Path
 
 import duckdb
@@ -16,6 +17,8 @@ import pyarrow.parquet as pq
 import pytest
 
 import parquet_bloom
+from parquet_bloom.predicate import parse
+from parquet_bloom.predicate.tree import negation, to_text
 
 D = decimal.Decimal
 UNITS = ("s", "ms", "us", "ns")
@@ -78,3 +81,22 @@ def test_decimals_against_floats_beyond_their_digits(tmp_path: Path, scale: int)
             expected = [row[0] for row in duckdb.sql(f"SELECT d FROM '{path}' WHERE {where}").fetchall()]
             assert parquet_bloom.read_table(path, where)["d"].to_pylist() == expected, where
     assert parquet_bloom.prune(path, "d > 1e30").selected == {}
+
+
+def test_a_name_with_a_dot_beside_a_field_of_a_struct(tmp_path: Path) -> None:
+    both = {"u.v": ["p", "q", None, "q"], "u": [{"v": 1}, {"v": 2}, {"v": 3}, None], "n": [1, 2, 3, 4]}
+    path = make_file(tmp_path / "both.parquet", both)
+    for where in ("\"u.v\" = 'q'", "NOT \"u.v\" = 'p' AND n > 2", '"u.v" IS NULL', "lower(\"u.v\") IN ('q', 'r')"):
+        node = parse(where)
+        assert parse(to_text(node)) == node == negation(negation(node)) == pickle.loads(pickle.dumps(node))
+        expected = [row[0] for row in duckdb.sql(f"SELECT n FROM '{path}' WHERE {where}").fetchall()]
+        assert parquet_bloom.read_table(path, where)["n"].to_pylist() == expected, where
+        assert parquet_bloom.dataset(path).scan(where).count_rows() == len(expected)
+    for where in ("u.v = 1", '"u"."v" = 1', [("u.v", "=", "q")]):
+        with pytest.raises(parquet_bloom.errors.PredicateError, match="the name matches several columns"):
+            parquet_bloom.read_table(path, where)
+    column = make_file(tmp_path / "column.parquet", {"u.v": ["p", "q", "r", "s"]})
+    field = make_file(tmp_path / "field.parquet", {"u": [{"v": one} for one in "pqrs"]})
+    for path in (column, field):  # where nothing else is meant the evidence is used
+        assert parquet_bloom.prune(path, "\"u.v\" = 's'").selected == {str(path): [1]}
+        assert parquet_bloom.read_table(path, "\"u.v\" = 's'").num_rows == 1
