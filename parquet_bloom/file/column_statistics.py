@@ -33,6 +33,7 @@ from ..hashing.column_type import (
 from ..metadata.footer import PHYSICAL_TYPES, Footer, SchemaLeaf, Statistics
 from ..metadata.thrift_compact import CHUNK_DTYPE, read_statistics
 from ..metadata.writer_rules import LEGACY, SHORTEST_CUT, Doubt
+from ..predicate.map_lookup import find_map, is_key
 from ..predicate.pruning_statistics import (
     NO,
     UNKNOWN,
@@ -45,7 +46,7 @@ from ..predicate.pruning_statistics import (
 )
 from ..predicate.reason import UNDECIDED, Reason, make_ignored
 from ..util.arrow_values import AnyArray
-from .file_columns import find_leaves, holds_elements, type_of
+from .file_columns import find_evidence_leaves, find_leaves, holds_elements, type_of
 
 if TYPE_CHECKING:
     from .bloom_file import BloomFile
@@ -242,18 +243,22 @@ def _resolve_columns(file: BloomFile, key: StatisticsKey) -> ResolvedColumns:
     missing, doubts = [], []
     distrusted = trust.doubts(file) if trust else {}
     for name in names:
-        leaves = find_leaves(file.leaves, name, ignore_case)
-        if not leaves:
+        container = find_map(name)
+        leaves = find_evidence_leaves(file.leaves, name, ignore_case)
+        distrust = distrusted.get(name) or distrusted.get(container)
+        if not leaves and (container == name or not find_leaves(file.leaves, container, ignore_case)):
             missing.append(name)
-        elif name in distrusted:
-            doubts.append(make_ignored(distrusted[name], name))
+        elif not leaves:
+            doubts += [make_ignored("it is not a map of single values", container)] if is_key(name) else []
+        elif distrust:
+            doubts.append(make_ignored(distrust, container))
             leaves = []
         if len(leaves) > 1:
             doubts.append(make_ignored(f"the name is ambiguous: the file has {len(leaves)} such columns", name))
         columns[name] = None
         if len(leaves) == 1:
             columns[name] = FileColumn.of(file.footer, leaves[0])
-            holds[name] = _find_shape(leaves[0], name, ignore_case)
+            holds[name] = _find_shape(leaves[0], name if container == name else leaves[0].name, ignore_case)
             doubt = file.footer.describe_doubts(leaves[0])
             if doubt:
                 doubts.append(Reason(doubt, UNDECIDED, name))

@@ -13,6 +13,7 @@ from ..errors import UnknownColumnError, UnusualPageError
 from ..hashing.column_type import ColumnType, from_parquet
 from ..metadata.footer import REPEATED, REQUIRED, SchemaLeaf, read_repetition
 from ..metadata.page_decode import StoredColumn
+from ..predicate.map_lookup import find_map, is_key
 
 WIDTHS = {"BOOLEAN": 1, "INT32": 4, "INT64": 8, "INT96": 12, "FLOAT": 4, "DOUBLE": 8, "BYTE_ARRAY": 0}
 """The bytes per value of types that have a width, booleans taken out of their bits; 0 for byte arrays."""
@@ -86,6 +87,31 @@ def find_leaves(leaves: Sequence[AnyLeaf], name: str, ignore_case: bool = False)
         elif one.startswith(path) and one[len(path)] == ".":
             below.append(leaf)
     return exact or below
+
+
+def find_evidence_leaves(leaves: Sequence[SchemaLeaf], name: str, ignore_case: bool = False) -> list[SchemaLeaf]:
+    """Return the leaves that evidence of a name is about: as `find_leaves`, or the keys or values of a map.
+
+    These have the names of `predicate.map_lookup`, whatever names the file gives them. Where the map's keys or values
+    are not single ones there are none.
+    """
+    container = find_map(name)
+    found = find_leaves(leaves, container, ignore_case)
+    if container == name or not found:
+        return found
+    path = found[0].path
+    depth = next((depth for depth in range(len(path)) if len(".".join(path[: depth + 1])) >= len(container)), 0)
+    members = found if len(found) == 2 and all(_is_in_map(leaf, depth) for leaf in found) else []
+    return members[:1] if is_key(name) else members[1:]
+
+
+def _is_in_map(leaf: SchemaLeaf, depth: int) -> bool:
+    """Return whether a leaf is the key or value of a map, given the number of groups around this."""
+    if len(leaf.path) != depth + 3 or leaf.nodes[depth + 1].get(_REPETITION) != _REPEATED:
+        return False
+    node = leaf.nodes[depth]
+    logical = node.get(_LOGICAL)
+    return node.get(_CONVERTED) in _MAPS or (isinstance(logical, dict) and _MAP in logical)
 
 
 def spellings(leaves: Sequence[Named], name: str) -> list[str]:
@@ -164,6 +190,7 @@ def holds_elements(leaf: SchemaLeaf, name: str, ignore_case: bool = False) -> bo
 # Fields of a schema's element, and two of their values.
 _REPETITION, _CONVERTED, _LOGICAL = 3, 6, 10
 _REPEATED, _LIST = 2, 3
+_MAP, _MAPS = 2, (1, 2)  # a LogicalType; ConvertedTypes MAP and, in old files, MAP_KEY_VALUE
 
 
 def select_leaves(leaves: Sequence[SchemaLeaf], names: Sequence[str] | None) -> list[SchemaLeaf]:

@@ -169,7 +169,11 @@ def _explain(literal: object, column_type: ColumnType) -> str:
         literal = literal.as_py()
     if isinstance(literal, float) and math.isnan(literal):
         return "NaN is not looked for in filters or ranges"
-    return f"{show_value(literal, 40)} cannot be compared exactly with {column_type}"
+    problem = f"{show_value(literal, 40)} cannot be compared exactly with {column_type}"
+    is_time = isinstance(literal, dt.date | dt.time | dt.timedelta | pa.Scalar)
+    if is_time and column_type.kind is Kind.INTEGER:  # an Arrow schema may still say what they count
+        return f"{problem}, which is stored without a unit of time"
+    return problem
 
 
 _OF_KIND: dict[Kind, tuple[type, ...]] = {
@@ -685,7 +689,8 @@ class LiteralBounds:
     Attributes
     ----------
     at_most : the largest value <= the literal; None when there is none.
-    at_least : the smallest value >= the literal; None when there is none.
+    at_least : the smallest value >= the literal; None when there is none. Where several values equal the literal, it
+        is below `at_most`.
     unknown : reason why the bounds are unknown; None when they are exact.
     """
 
@@ -734,24 +739,36 @@ def _number(literal: object, column_type: ColumnType, timezone: str) -> LiteralB
         if math.isinf(literal):
             low, high = integer_range(column_type)
             return LiteralBounds(None, low) if literal < 0 else LiteralBounds(high, None)
+        if column_type.kind is Kind.DECIMAL and not _tells_apart(literal, column_type):
+            return _between(*_find_rounded(literal, scale), column_type)
         coerced = coerce([literal], column_type, timezone)
-        is_between = not coerced.values and column_type.kind is Kind.DECIMAL
-        if coerced.unknown is not None or (is_between and not _tells_apart(literal, column_type)):
-            # Engines compare decimals with doubles as doubles, each in a different way.
-            return LiteralBounds(unknown=coerced.unknown or f"{literal!r} lies between decimals of {column_type}")
+        if coerced.unknown is not None:
+            return LiteralBounds(unknown=coerced.unknown)
         if coerced.values:
             return LiteralBounds(coerced.values[0], coerced.values[0])
     elif isinstance(literal, decimal.Decimal) and not (literal.is_finite() and -400 < literal.adjusted() < 400):
         return LiteralBounds(unknown=f"this Decimal cannot be ordered among values of {column_type}")
-    if isinstance(literal, int):
-        return _between(literal * 10**scale, column_type)
-    return _between(fractions.Fraction(literal) * 10**scale, column_type)
+    exact = literal * 10**scale if isinstance(literal, int) else fractions.Fraction(literal) * 10**scale
+    return _between(math.floor(exact), math.ceil(exact), column_type)
 
 
-def _between(exact: fractions.Fraction | int, column_type: ColumnType) -> LiteralBounds:
-    """Return the integers of the column's range on either side of a number, or the number itself."""
+def _find_rounded(value: float, scale: int) -> tuple[int, int]:
+    """Return the largest decimal that is rounded to a double or less, and the least that is rounded to it or more.
+
+    Spark and DuckDB compare a decimal with a double as doubles: of several decimals that are rounded to the same one,
+    all equal it. Both are returned unscaled.
+    """
+    exact, is_even = fractions.Fraction(value), int(math.frexp(value)[0] * _EXACT_IN_DOUBLE) % 2 == 0
+    low, high = (
+        (exact + fractions.Fraction(math.nextafter(value, end))) / 2 * 10**scale for end in (-math.inf, math.inf)
+    )
+    at_most, at_least = math.floor(high), math.ceil(low)
+    return at_most - (at_most == high and not is_even), at_least + (at_least == low and not is_even)
+
+
+def _between(below: int, above: int, column_type: ColumnType) -> LiteralBounds:
+    """Return the bounds of what lies between two integers, or is one of them, within the column's range."""
     low, high = integer_range(column_type)
-    below, above = math.floor(exact), math.ceil(exact)
     return LiteralBounds(
         None if below < low else min(below, high),
         None if above > high else max(above, low),
@@ -772,7 +789,8 @@ def _temporal(literal: object, column_type: ColumnType, timezone: str) -> Litera
         coarse = coerce([literal], replace(fine, unit="us"), timezone)
         if wide.unknown is not None or not coarse.values:
             return _exactly(literal, column_type, timezone)
-        return _between(fractions.Fraction(1_000 * int(coarse.values[0]), per_value), column_type)
+        exact = fractions.Fraction(1_000 * int(coarse.values[0]), per_value)
+        return _between(math.floor(exact), math.ceil(exact), column_type)
     assert isinstance(nanos, int)
     below, rest = divmod(nanos, per_value)
     if rest and isinstance(literal, str):  # some engines truncate such digits before they compare

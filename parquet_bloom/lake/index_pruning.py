@@ -14,7 +14,7 @@ from ..hashing.column_type import ColumnType, make_domain_array
 from ..predicate.key_expression import KeyExpression
 from ..predicate.pruning import FilterProbe, ProbeResult, PruningPredicate
 from ..predicate.pruning_statistics import UNKNOWN, PruningStatisticsArray
-from ..predicate.tree import Node
+from ..predicate.tree import Node, drop_whole_names
 from ..storage import Entry
 from ..util.threads import in_order
 from . import lake_files as sources
@@ -71,7 +71,9 @@ class IndexPruner:
     def __post_init__(self) -> None:
         self._counting = threading.Lock()
         columns = self.state.manifest.columns
-        keys = KeyPredicate(self.node, self.state.manifest.expressions, self.timezone, self.ignore_case)
+        keys = KeyPredicate(
+            drop_whole_names(self.node), self.state.manifest.expressions, self.timezone, self.ignore_case
+        )
         self._keys = keys.by_name
         self._predicate = PruningPredicate(keys.node, self.timezone)
         plain = [column for column in columns if not isinstance(column, KeyExpression)]

@@ -18,6 +18,7 @@ from __future__ import annotations
 import ctypes
 import math
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import pyarrow as pa
@@ -37,7 +38,6 @@ from .tree import (
     Equal,
     In,
     IsNotNull,
-    IsNull,
     Leaf,
     Node,
     NotContains,
@@ -151,8 +151,8 @@ def _make_call(name: str, operands: list[_Operand], options: list[pa.Scalar]) ->
         return negation(_to_condition(operands[0]))
     if name in COMPARISONS and len(operands) == 2 and not options:
         return _make_comparison(COMPARISONS[name], *operands)
-    if name in _FUNCTIONS and len(operands) == 1 and isinstance(operands[0], Subject) and not operands[0].function:
-        return Subject(operands[0].name, _FUNCTIONS[name])
+    if name in _FUNCTIONS and len(operands) == 1 and isinstance(operands[0], Subject) and operands[0].is_value:
+        return replace(operands[0], function=_FUNCTIONS[name])
     if name in TEXT_FUNCTIONS and len(operands) == 1 and isinstance(operands[0], Subject) and len(options) == 1:
         return match_text(name, operands[0], dict(options[0].items()))
     handler = _HANDLERS.get(name)
@@ -190,39 +190,50 @@ def _make_comparison(operator: str, left: _Operand, right: _Operand) -> Node:
     return left.compare(operator, value)
 
 
-def _require_field(operand: _Operand, function: str) -> str:
+def _require_field(operand: _Operand, function: str) -> Subject:
     if not isinstance(operand, Subject):
         raise ExpressionError(f"{function} of anything but a field is not supported; {SUPPORTED}")
-    return operand.name
+    return operand
 
 
 def _is_null(operand: _Operand, options: dict[str, pa.Scalar]) -> Node:
-    column = _require_field(operand, "is_null")
+    subject = _require_field(operand, "is_null")
     nan_is_null = get_option(options, "nan_is_null", False)
-    return any_of((IsNull(column), Equal(column, math.nan))) if nan_is_null else IsNull(column)
+    return any_of((subject.is_null(), subject.compare("=", math.nan))) if nan_is_null else subject.is_null()
 
 
 def _is_in(operand: _Operand, options: dict[str, pa.Scalar]) -> Node:
-    column = _require_field(operand, "isin")
-    assert isinstance(operand, Subject)
+    subject = _require_field(operand, "isin")
     nulls = get_option(options, "null_matching_behavior", None)
     if nulls not in (_MATCH, _SKIP) or "value_set" not in options:
-        raise ExpressionError(f"these options of is_in are not supported; {SUPPORTED}", column=column)
+        raise ExpressionError(f"these options of is_in are not supported; {SUPPORTED}", column=subject.name)
     values = options["value_set"].values
-    member = operand.is_in(literal.from_collection(values.drop_null()))
+    member = subject.is_in(literal.from_collection(values.drop_null()))
     # Never null, so that the negation matches null rows, as in Arrow.
-    return Or((IsNull(column), member)) if values.null_count and nulls == _MATCH else And((IsNotNull(column), member))
+    if values.null_count and nulls == _MATCH:
+        return Or((subject.is_null(), member))
+    return And((subject.is_not_null(), member))
+
+
+def _look_up(operand: _Operand, options: dict[str, pa.Scalar]) -> Subject:
+    """Return the value of a map under a key; of several such keys that of the first one, as everywhere."""
+    subject = _require_field(operand, "map_lookup")
+    if "query_key" not in options or get_option(options, "occurrence", None) != FIRST or not subject.is_column:
+        raise ExpressionError(f"map_lookup of anything but the first key of a field is not supported; {SUPPORTED}")
+    return replace(subject, key=literal.from_python(options["query_key"]))
 
 
 _MATCH, _SKIP = 0, 1  # arrow::compute::SetLookupOptions::NullMatchingBehavior
+FIRST = 0
+"""The first occurrence of a key, of arrow::compute::MapLookupOptions::Occurrence."""
 
 
 def _cast(operand: _Operand, options: dict[str, pa.Scalar]) -> pa.Scalar | Subject:
     """Cast a literal, or a field to a text. Other casts of a field are rejected: filters hold the values before."""
-    if isinstance(operand, Subject) and not operand.function and "to_type" in options:
+    if isinstance(operand, Subject) and operand.is_value and "to_type" in options:
         to = options["to_type"].type
         if pa.types.is_string(to) or pa.types.is_large_string(to) or pa.types.is_string_view(to):
-            return Subject(operand.name, "string")
+            return replace(operand, function="string")
     if not isinstance(operand, pa.Scalar):
         raise ExpressionError(f"a cast of a field is not supported; {SUPPORTED}")
     return cast_literal(operand, options)
@@ -268,8 +279,9 @@ def get_option(options: Mapping[str, pa.Scalar], name: str, default: Any) -> Any
 
 _HANDLERS: dict[str, Callable[[_Operand, dict[str, pa.Scalar]], _Operand]] = {
     "is_null": _is_null,
-    "is_valid": lambda operand, _: IsNotNull(_require_field(operand, "is_valid")),
-    "is_nan": lambda operand, _: Equal(_require_field(operand, "is_nan"), math.nan),
+    "is_valid": lambda operand, _: _require_field(operand, "is_valid").is_not_null(),
+    "is_nan": lambda operand, _: _require_field(operand, "is_nan").compare("=", math.nan),
+    "map_lookup": _look_up,
     "is_in": _is_in,
     "cast": _cast,
 }

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from ..util.arrow_values import make_scalar, to_numpy
 from ..util.lazy import late_module
+from .map_lookup import find_map
 from .row_filter import Probes, StoredColumn, row_mask
 from .tree import (
     And,
@@ -20,6 +21,7 @@ from .tree import (
     IsNotNull,
     IsNull,
     Leaf,
+    MapLookup,
     Node,
     NotContains,
     all_of,
@@ -85,14 +87,16 @@ class _Term(NamedTuple):
 def find_column_parts(node: Node) -> list[PredicatePart]:
     """Return the parts of a predicate that are over one column, in the order in which they stand.
 
-    What a list does not have (`NotContains`) is no part: that lists without elements satisfy it, no value shows.
+    What a list does not have (`NotContains`) is no part: that lists without elements satisfy it, no value shows. Nor
+    are lookups in maps, but the conditions on keys and values that `to_evidence` has in place of them.
     """
     parts: list[PredicatePart] = []
     terms: list[_Term] = []
     for place, item in enumerate(to_postfix(node)):
         if isinstance(item, Leaf):
-            is_negative = isinstance(item, NotContains)
-            terms.append(_Term(None if is_negative else (item.column, isinstance(item, Contains)), item, place))
+            is_of_elements = isinstance(item, Contains) or find_map(item.column) != item.column
+            is_unknown = isinstance(item, NotContains | MapLookup)
+            terms.append(_Term(None if is_unknown else (item.column, is_of_elements), item, place))
             continue
         assert isinstance(item, tuple)
         kind, count = item
@@ -175,8 +179,7 @@ def evaluate_part(part: PredicatePart, dictionaries: DictionaryValues, timezone:
 
 
 def _make_equal(leaf: Leaf) -> Node:
-    assert isinstance(leaf, Contains)
-    return Equal(leaf.column, leaf.value)
+    return Equal(leaf.column, leaf.value) if isinstance(leaf, Contains) else leaf
 
 
 def _rejoin(connective: Connective, children: list[Node]) -> Node:

@@ -24,7 +24,18 @@ from ..util.arrow_values import AnyArray
 from ..util.messages import show_value
 
 _Plain: TypeAlias = (
-    bool | int | float | decimal.Decimal | str | bytes | uuid.UUID | dt.date | dt.time | dt.datetime | None
+    bool
+    | int
+    | float
+    | decimal.Decimal
+    | str
+    | bytes
+    | uuid.UUID
+    | dt.date
+    | dt.time
+    | dt.datetime
+    | dt.timedelta
+    | None
 )
 Literal: TypeAlias = _Plain | pa.Scalar
 
@@ -34,13 +45,13 @@ _NANOS |= {"us": 1_000, "ns": 1}
 _INT64 = 1 << 63
 
 # Types all of whose values are literals, and types of which only some are.
-_ALL_VALUES_VALID = frozenset({type(None), bool, int, float, str, bytes, uuid.UUID, dt.date, dt.datetime})
+_ALL_VALUES_VALID = frozenset({type(None), bool, int, float, str, bytes, uuid.UUID, dt.date, dt.datetime, dt.timedelta})
 _PLAIN = _ALL_VALUES_VALID | {decimal.Decimal, dt.time}
 
 
 def check(column: object, values: tuple[object, ...]) -> None:
     """Raise PredicateError unless the parts of a leaf are a column and literals."""
-    if type(column) is not str or not column:
+    if type(column) is not str:
         raise PredicateError(f"a column name must be a dotted path, got {column!r}")
     if _ALL_VALUES_VALID.issuperset(map(type, values)):
         return
@@ -59,7 +70,9 @@ def _check_plain(value: object) -> None:
 
 
 def _in_nanos(arrow_type: pa.DataType) -> bool:
-    return bool((pa.types.is_timestamp(arrow_type) or pa.types.is_time64(arrow_type)) and arrow_type.unit == "ns")
+    types = pa.types
+    has_unit = types.is_timestamp(arrow_type) or types.is_time64(arrow_type) or types.is_duration(arrow_type)
+    return bool(has_unit and arrow_type.unit == "ns")
 
 
 def key(value: Literal) -> tuple[object, ...]:
@@ -115,7 +128,7 @@ def from_python(value: object) -> Literal:
     if isinstance(value, np.datetime64):
         return _from_datetime64(value)
     if isinstance(value, np.timedelta64):
-        raise PredicateError(f"{show_value(value, _SHOWN)}: durations cannot be compared")
+        return _from_timedelta64(value)
     if isinstance(value, np.generic | np.ndarray):
         return _from_numpy(value)
     if type(value).__name__ in ("NAType", "NaTType"):  # pandas' NULLs
@@ -124,6 +137,8 @@ def from_python(value: object) -> Literal:
         return _from_datetime(value)
     if isinstance(value, dt.date):
         return dt.date(value.year, value.month, value.day)
+    if isinstance(value, dt.timedelta):
+        return _make_duration(_count_duration(value))
     if isinstance(value, uuid.UUID):  # database drivers have subclasses
         return uuid.UUID(int=value.int)
     if isinstance(value, bytearray | memoryview):
@@ -198,6 +213,15 @@ def _from_numpy(value: np.generic | AnyArray) -> Literal:
     return from_python(plain)
 
 
+def _from_timedelta64(value: np.timedelta64) -> Literal:
+    if np.isnat(value):
+        return None
+    unit, step = np.datetime_data(value.dtype)
+    if unit not in _NANOS:
+        raise PredicateError(f"{show_value(value, _SHOWN)} has no exact form in nanoseconds")
+    return _make_duration(int(value.astype(np.int64)) * step * _NANOS[unit])
+
+
 def _from_datetime64(value: np.datetime64) -> Literal:
     if np.isnat(value):
         return None
@@ -250,6 +274,8 @@ def _from_arrow(value: pa.Scalar) -> Literal:
         return _make_timestamp(value.value * _NANOS[arrow_type.unit], arrow_type.tz is not None)
     if pa.types.is_time(arrow_type):
         return _make_time(value.value * _NANOS[arrow_type.unit])
+    if pa.types.is_duration(arrow_type):
+        return _make_duration(value.value * _NANOS[arrow_type.unit])
     if pa.types.is_date32(arrow_type):
         return _make_date(value.value)
     if pa.types.is_date64(arrow_type) and value.value % 86_400_000 == 0:
@@ -283,6 +309,39 @@ def _count_nanos(moment: dt.datetime) -> int:
     offset = moment.utcoffset() or dt.timedelta()
     passed = moment.replace(tzinfo=None) - _EPOCH - offset
     return (passed // dt.timedelta(microseconds=1)) * 1_000
+
+
+def _count_duration(value: dt.timedelta) -> int:
+    """Return the nanoseconds of a duration; pandas' subclass has some below microseconds."""
+    return value // dt.timedelta(microseconds=1) * 1_000 + int(getattr(value, "nanoseconds", 0))
+
+
+def _make_duration(nanos: int) -> Literal:
+    """Make a timedelta, or an Arrow scalar where a timedelta cannot represent the duration."""
+    if nanos % 1_000 and -_INT64 <= nanos < _INT64:
+        return pa.scalar(nanos, pa.duration("ns"))
+    try:
+        if nanos % 1_000 == 0:
+            return dt.timedelta(microseconds=nanos // 1_000)
+    except OverflowError:
+        pass
+    raise PredicateError(f"the duration of {nanos} nanoseconds cannot be represented exactly")
+
+
+def count_units(value: Literal, unit: str) -> Literal:
+    """Return how many units (an Arrow unit, such as "ms") a duration has, exactly; other literals as they are."""
+    if isinstance(value, dt.timedelta):
+        nanos = _count_duration(value)
+    elif isinstance(value, pa.Scalar) and pa.types.is_duration(value.type):
+        nanos = value.value
+    else:
+        return value
+    count, rest = divmod(nanos, _NANOS[unit])
+    return count if not rest else decimal.Decimal(nanos).scaleb(-_DIGITS[unit], _EXACT)
+
+
+_DIGITS = {"s": 9, "ms": 6, "us": 3, "ns": 0}
+_EXACT = decimal.Context(prec=decimal.MAX_PREC, Emax=decimal.MAX_EMAX, Emin=decimal.MIN_EMIN)
 
 
 def _make_timestamp(nanos: int, zoned: bool) -> Literal:
@@ -337,6 +396,33 @@ def parse_hexadecimal(text: str) -> bytes:
     if len(text) % 2 or not re.fullmatch("[0-9a-fA-F]*", text):
         raise PredicateError(f"X'{text}' is not a sequence of pairs of hexadecimal digits")
     return bytes.fromhex(text)
+
+
+def parse_interval(text: str, unit: str = "") -> Literal:
+    """Parse an interval of a fixed length, such as `2 hours 1.5 seconds`, or a number of a unit that follows it."""
+    parts = f"{text} {unit}".split()
+    billionths = 0  # of nanoseconds
+    for number, name in zip(parts[::2], parts[1::2], strict=False):
+        size = _INTERVALS.get(name.lower().removesuffix("s"))
+        if size is None or not _INTERVAL_NUMBER.fullmatch(number):
+            break
+        billionths += int(decimal.Decimal(number).scaleb(9, _EXACT)) * size
+    else:
+        if parts and len(parts) % 2 == 0 and billionths % 10**9 == 0:
+            return _make_duration(billionths // 10**9)
+    problem = "is not an interval of weeks, days, hours, minutes or seconds, such as '2 hours 1.5 seconds'"
+    raise PredicateError(f"{show_value(text, _SHOWN)} {problem}")
+
+
+_INTERVAL_NUMBER = re.compile(r"[+-]?[0-9]{1,18}(\.[0-9]{1,9})?")
+_INTERVALS = {
+    "week": _NANOS["W"],
+    "day": _NANOS["D"],
+    "hour": _NANOS["h"],
+    "minute": _NANOS["m"],
+    "second": _NANOS["s"],
+}
+_INTERVALS |= {"millisecond": _NANOS["ms"], "microsecond": _NANOS["us"], "nanosecond": 1}
 
 
 def parse_typed(kind: str, text: str) -> Literal:
@@ -463,6 +549,9 @@ def _to_text(value: Literal) -> str:
         return f"DATE '{value}'"
     if isinstance(value, dt.time):
         return f"TIME '{value}'"
+    if isinstance(value, dt.timedelta) or pa.types.is_duration(value.type):
+        seconds = decimal.Decimal(cast(int, count_units(value, "ns"))).scaleb(-9, _EXACT)
+        return f"INTERVAL '{f'{seconds:.9f}'.rstrip('0').rstrip('.')} seconds'"
     if pa.types.is_time(value.type):
         return "TIME " + _timestamp_text(value.value, zoned=False).removeprefix("TIMESTAMP ").replace("1970-01-01 ", "")
     return _timestamp_text(value.value, zoned=value.type.tz is not None)

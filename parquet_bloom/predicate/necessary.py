@@ -27,10 +27,19 @@ import pyarrow as pa
 from ..errors import ExpressionError, PredicateError
 from ..util.lazy import late_module
 from . import literal
-from .arrow_expression import COMPARISONS, SWAPPED, TEXT_FUNCTIONS, cast_literal, get_option, match_text, read_parts
+from .arrow_expression import (
+    COMPARISONS,
+    FIRST,
+    SWAPPED,
+    TEXT_FUNCTIONS,
+    cast_literal,
+    get_option,
+    match_text,
+    read_parts,
+)
 from .patterns import ESCAPE
 from .subject import Subject
-from .tree import Compare, Equal, IsNotNull, IsNull, Node, NotEqual, all_of, any_of, negation
+from .tree import Node, all_of, any_of, negation
 
 if TYPE_CHECKING:
     import pyarrow.compute as pc
@@ -58,12 +67,18 @@ UNKNOWN = Conditions()
 class _NamedColumn(NamedTuple):
     """A column, or a leaf of a struct by its dotted name; `type` is None if it is not in the schema.
 
-    With a function it is its result of that column, a text; see `Subject`.
+    With a function it is its result of that column, a text; with a key what the column, a map, has under it; see
+    `Subject`.
     """
 
     name: str
     type: pa.DataType | None
     function: str = ""
+    key: literal.Literal = None
+
+    @property
+    def subject(self) -> Subject:
+        return Subject(self.name, self.function, is_exact=False, key=self.key)
 
     def call(self, function: str) -> _Operand:
         """Return a function of the column, if Arrow's is the one of `predicate.calls` for such values."""
@@ -71,7 +86,18 @@ class _NamedColumn(NamedTuple):
             return UNKNOWN
         if not _is_string(self.type) and not (function == "string" and _has_text(self.type)):
             return UNKNOWN
-        return _NamedColumn(self.name, pa.string(), function)
+        return _NamedColumn(self.name, pa.string(), function, self.key)
+
+    def look_up(self, options: Mapping[str, pa.Scalar]) -> _Operand:
+        """Return what the column, a map, has under a key."""
+        key = options.get("query_key")
+        is_map = self.type is not None and pa.types.is_map(self.type) and self.key is None
+        if not is_map or key is None or get_option(options, "occurrence", None) != FIRST:
+            return UNKNOWN
+        assert self.type is not None
+        if not compares_exactly(self.type.key_type, key.type):
+            return UNKNOWN
+        return _NamedColumn(self.name, self.type.item_type, key=literal.from_python(key))
 
 
 _Operand: TypeAlias = Conditions | _NamedColumn | pa.Scalar
@@ -178,6 +204,8 @@ def _make_call(name: str, operands: list[_Operand], options: Mapping[str, pa.Sca
             return cast_literal(operands[0], options)
         if name in _FUNCTIONS and len(operands) == 1 and isinstance(operands[0], _NamedColumn):
             return operands[0].call(_FUNCTIONS[name])
+        if name == "map_lookup" and len(operands) == 1 and isinstance(operands[0], _NamedColumn):
+            return operands[0].look_up(options)
         if name == "cast" and len(operands) == 1 and isinstance(operands[0], _NamedColumn) and "to_type" in options:
             return operands[0].call("string") if _is_string(options["to_type"].type) else UNKNOWN
         if name in COMPARISONS and len(operands) == 2:
@@ -194,7 +222,8 @@ def _to_conditions(operand: _Operand) -> Conditions:
     if isinstance(operand, Conditions):
         return operand
     if isinstance(operand, _NamedColumn) and operand.type is not None and pa.types.is_boolean(operand.type):
-        return Conditions(Equal(operand.name, True), Equal(operand.name, False))
+        subject = operand.subject
+        return Conditions(subject.compare("=", True), subject.compare("=", False))
     return UNKNOWN
 
 
@@ -245,7 +274,7 @@ def _is_null(operands: list[_Operand], options: Mapping[str, pa.Scalar]) -> Cond
         return UNKNOWN
     if pa.types.is_nested(column.type):
         return UNKNOWN
-    return Conditions(IsNull(column.name), IsNotNull(column.name))
+    return Conditions(column.subject.is_null(), column.subject.is_not_null())
 
 
 def _is_valid(operands: list[_Operand], options: Mapping[str, pa.Scalar]) -> Conditions:
@@ -256,7 +285,7 @@ def _is_nan(operands: list[_Operand], options: Mapping[str, pa.Scalar]) -> Condi
     column = operands[0]
     if not isinstance(column, _NamedColumn) or column.type is None or not pa.types.is_floating(column.type):
         return UNKNOWN
-    return Conditions(Equal(column.name, math.nan), IsNotNull(column.name))
+    return Conditions(column.subject.compare("=", math.nan), column.subject.is_not_null())
 
 
 def _is_in(operands: list[_Operand], options: Mapping[str, pa.Scalar]) -> Conditions:
@@ -268,13 +297,13 @@ def _is_in(operands: list[_Operand], options: Mapping[str, pa.Scalar]) -> Condit
         return UNKNOWN
     members = values.values
     literals = literal.from_collection(members.drop_null())
-    inside: Node = Subject(column.name, column.function, is_exact=False).is_in(literals)
+    inside, is_null = column.subject.is_in(literals), column.subject.is_null()
     if nulls == _MATCH and members.null_count:
-        return Conditions(any_of((IsNull(column.name), inside)), IsNotNull(column.name))
+        return Conditions(any_of((is_null, inside)), column.subject.is_not_null())
     if column.type is None or pa.types.is_floating(column.type):
         return Conditions(inside)
     # It is never null, and so false for null.
-    return Conditions(inside, any_of((IsNull(column.name), negation(inside))))
+    return Conditions(inside, any_of((is_null, negation(inside))))
 
 
 def _match_text(function: str, column: _Operand, options: Mapping[str, pa.Scalar]) -> Conditions:
@@ -282,7 +311,7 @@ def _match_text(function: str, column: _Operand, options: Mapping[str, pa.Scalar
         return UNKNOWN
     if function == "match_like" and ESCAPE in str(get_option(options, "pattern", "")):
         return UNKNOWN  # Arrow takes some of these for others
-    inside = match_text(function, Subject(column.name, column.function, is_exact=False), options)
+    inside = match_text(function, column.subject, options)
     return Conditions(inside, negation(inside))
 
 
@@ -302,17 +331,17 @@ def _compare(operator: str, left: _Operand, right: _Operand) -> Conditions:
     if left.function:
         if operator not in ("=", "<>"):
             return UNKNOWN
-        inside = Subject(left.name, left.function, is_exact=False).compare("=", literal.from_python(right))
+        inside = left.subject.compare("=", literal.from_python(right))
         return Conditions(inside, negation(inside)) if operator == "=" else Conditions(negation(inside), inside)
     value, is_float = literal.from_python(right), pa.types.is_floating(left.type)
-    equal, unequal = Equal(left.name, value), NotEqual(left.name, value)
+    equal, unequal = left.subject.compare("=", value), left.subject.compare("<>", value)
     if operator in ("=", "<>"):
         conditions = Conditions(equal, None if is_float else unequal)
         return conditions if operator == "=" else Conditions(conditions.if_false, conditions.if_true)
     opposite = {"<": ">=", "<=": ">", ">": "<=", ">=": "<"}[operator]
     # NaN is on neither side in Arrow: the negation is true for it.
-    negated = None if is_float else Compare(left.name, opposite, value)
-    return Conditions(Compare(left.name, operator, value), negated)
+    negated = None if is_float else left.subject.compare(opposite, value)
+    return Conditions(left.subject.compare(operator, value), negated)
 
 
 def compares_exactly(column: pa.DataType | None, other: pa.DataType) -> bool:

@@ -24,6 +24,7 @@ from ..util.arrow_values import AnyArray
 from . import tree
 from .column_kinds import is_of_kind
 from .column_parts import DictionaryReader, PredicatePart, evaluate_part, find_column_parts
+from .map_lookup import to_evidence
 from .patterns import find_prefix
 from .pruning_statistics import NO, ColumnShape, KeyHasher, PruningStatistics, PruningStatisticsArray
 from .reason import MISSING, Reason
@@ -43,6 +44,7 @@ from .tree import (
     IsNull,
     Leaf,
     Like,
+    MapLookup,
     Node,
     NotContains,
     NotEqual,
@@ -152,16 +154,17 @@ class PruningPredicate:
 
     Attributes
     ----------
-    columns : of the predicate, sorted.
+    columns : whose evidence is asked for, sorted: those of the predicate, of maps their keys and values.
     verdicts : those that `decide_all` has given the numbers of; only added to.
     """
 
     def __init__(self, node: Node, timezone: str = "UTC"):
         self.node = node
-        self._postfix = tree.to_postfix(node)
+        self._evidence = to_evidence(node)
+        self._postfix = tree.to_postfix(self._evidence)
         self._parts: list[PredicatePart] | None = None
         self._probes: Probes = {}
-        self.columns: list[str] = sorted(tree.columns(node))
+        self.columns: list[str] = sorted(tree.columns(self._evidence))
         self._timezone = timezone
         self._values: dict[tuple[int, ColumnType, KeyHasher], _StatisticsValues] = {}
         self._limits: dict[tuple[int, ColumnType], LiteralBounds] = {}
@@ -272,7 +275,7 @@ class PruningPredicate:
         """Return the verdicts once dictionaries are read, as far as they may change them; part by part."""
         with self._naming:  # what is known of literals goes by the identity of the parts, so they are made once
             if self._parts is None:
-                self._parts = find_column_parts(self.node)
+                self._parts = find_column_parts(self._evidence)
         usable = []
         for part in self._parts:
             column = evaluation.columns[part.column]
@@ -358,7 +361,7 @@ class PruningPredicate:
     def _find_certain(self, evaluation: _Evaluation, verdicts: NDArray[np.int32]) -> NDArray[np.int32]:
         """Return the verdicts, with those of containers all of whose rows match."""
         is_known = any(certain.any() for _, _, certain in evaluation.by_dictionaries)
-        if not is_known and not any(isinstance(leaf, IsNull | IsNotNull) for leaf in tree.leaves(self.node)):
+        if not is_known and not any(isinstance(leaf, IsNull | IsNotNull) for leaf in tree.leaves(self._evidence)):
             return verdicts
         known: dict[int, NDArray[np.bool_]] = {}
         for part, _, certain in evaluation.by_dictionaries:
@@ -426,10 +429,12 @@ class PruningPredicate:
             elif isinstance(leaf, HasOtherType):
                 self._rule_out(verdicts, slice(None), f"{name} is {column.column_type}", "type")
             return verdicts
-        if isinstance(leaf, NotContains) or (isinstance(leaf, NotIn | CallNotIn) and not leaf.values):
+        if isinstance(leaf, NotContains | MapLookup) or (isinstance(leaf, NotIn | CallNotIn) and not leaf.values):
             return verdicts
-        if isinstance(leaf, IsNotNull | CallIn | CallNotIn | PatternLeaf) and column.holds is not ColumnShape.VALUES:
+        if isinstance(leaf, IsNotNull) and column.holds is not ColumnShape.VALUES:
             return verdicts  # an empty list is not null, nor is a struct with only null fields
+        if isinstance(leaf, CallIn | CallNotIn | PatternLeaf) and column.holds is ColumnShape.PARTS:
+            return verdicts
         if isinstance(leaf, Contains) and column.holds is not ColumnShape.ELEMENTS:
             problem = "the column is not a list of single values in the file"
             self._doubt_all(verdicts, Reason(problem, column=leaf.column))
@@ -493,7 +498,7 @@ class PruningPredicate:
         """Make the filter probes for containers that are possible without filters."""
         probes: list[tuple[Leaf, FilterProbe]] = []
         undecided = self.possible(verdicts)
-        for leaf in tree.leaves(self.node):
+        for leaf in tree.leaves(self._evidence):
             span, column = evaluation.spans.get(id(leaf)), evaluation.columns[leaf.column]
             if span is None or column is None or not column.column_type.hashable:
                 continue

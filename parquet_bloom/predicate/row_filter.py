@@ -16,7 +16,7 @@ import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import compress
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 import numpy as np
 import pyarrow as pa
@@ -31,7 +31,8 @@ from ..util.lazy import late_module
 from .calls import find_results
 from .column_kinds import require_kind
 from .in_array import InArray, contain, find_targets
-from .literal import make_mismatch_error
+from .literal import Literal, count_units, make_mismatch_error
+from .map_lookup import find_map_type, take_first
 from .tree import (
     And,
     CallIn,
@@ -46,10 +47,12 @@ from .tree import (
     IsNotNull,
     IsNull,
     Leaf,
+    MapLookup,
     Node,
     NotContains,
     NotEqual,
     NotIn,
+    OfWholeName,
     PatternLeaf,
     fold,
     negation,
@@ -88,6 +91,8 @@ def compare(chunks: list[pa.Array], arrow_type: pa.DataType, leaf: Compare, time
         raise PredicateError(error.problem, column=leaf.column) from None
     if getattr(arrow_type, "unit", None) == "s":  # a file would hold milliseconds
         column_type = replace(column_type, unit="s")
+    if pa.types.is_duration(arrow_type):
+        leaf = replace(leaf, value=count_units(leaf.value, arrow_type.unit))
     is_float = pa.types.is_floating(arrow_type)
     if is_float and isinstance(leaf.value, float) and math.isnan(leaf.value):
         return [_compare_with_nan(chunk, leaf.operator) for chunk in chunks]
@@ -334,6 +339,11 @@ def row_mask(
         positive = part
         if isinstance(part, Contains | NotContains):
             return contains([part], part)
+        if isinstance(part, OfWholeName):
+            return of_whole_name(part)
+        if isinstance(part, MapLookup):
+            looked_up = pa.table({part.column: _look_up(table, part, timezone)})
+            return row_mask(looked_up, part.condition, timezone=timezone, probes=cache)
         if isinstance(part, NotEqual | NotIn | IsNotNull) or (isinstance(part, CallNotIn) and part.is_exact):
             opposite = negation(part)
             assert isinstance(opposite, Leaf)
@@ -343,6 +353,13 @@ def row_mask(
         else:
             mask = _evaluate_leaf(table, positive, num_rows, timezone, cache, id(part))
         return mask if positive is part else pc.invert(mask)
+
+    def of_whole_name(part: OfWholeName) -> pa.ChunkedArray:
+        positions = table.schema.get_all_field_indices(part.column)
+        if len(positions) != 1 or (stored and part.column in stored):
+            return evaluate(part.condition)
+        alone = pa.table({part.column: table.column(positions[0])})
+        return row_mask(alone, part.condition, timezone=timezone, probes=cache)
 
     def contains(leaves: Sequence[Contains | NotContains], origin: Node) -> pa.ChunkedArray:
         """Evaluate leaves of one column: Contains that are joined by OR, or NotContains that are joined by AND."""
@@ -357,6 +374,23 @@ def row_mask(
     num_rows = len(next(iter(stored.values())).values) if stored else table.num_rows
     cache: Probes = {} if probes is None else probes
     return evaluate(fold(node, _keep, join))
+
+
+def _look_up(table: pa.Table, leaf: MapLookup, timezone: str) -> pa.ChunkedArray:
+    """Return the value under a key of each row's map; null without one."""
+    maps = find_column(table, leaf.column)
+    if maps is None or pa.types.is_null(maps.type):
+        return pa.chunked_array([pa.nulls(table.num_rows)])
+    map_type = find_map_type(maps.type, leaf.column)
+    wanted = coerce_literals([leaf.key], map_type.key_type, leaf.column, timezone)
+    probes = ProbeValues(wanted.values, bool(wanted.nans), None)
+    values = []
+    for chunk in maps.chunks:
+        while isinstance(chunk, pa.ExtensionArray):
+            chunk = chunk.storage
+        matches = pc.fill_null(_equals_any(chunk.keys, probes), make_scalar(False, pa.bool_()))
+        values.append(take_first(chunk, to_numpy(matches).astype(np.bool_)))
+    return pa.chunked_array(values, map_type.item_type)
 
 
 def _keep(leaf: Leaf) -> Leaf | pa.ChunkedArray:
@@ -513,7 +547,9 @@ def find_column(table: pa.Table, name: str) -> pa.ChunkedArray | None:
     """Return the column or struct leaf of a dotted name; None when there is none."""
     paths = _find_paths(table.schema, name, name)
     if len(paths) > 1:
-        raise PredicateError("the name matches several columns", column=name)
+        raise PredicateError(
+            "the name matches several columns: one with a dot in it, or a field of a struct", column=name
+        )
     if not paths:
         return None
     top, *child_path = paths[0]
@@ -580,6 +616,8 @@ def coerce_literals(literals: Sequence[object], arrow_type: pa.DataType, name: s
         column_type = from_arrow(inner)
     except UnsupportedTypeError as error:
         raise PredicateError(error.problem, column=name) from None
+    if pa.types.is_duration(inner):
+        literals = [count_units(cast(Literal, one), inner.unit) for one in literals]
     is_float, nans = pa.types.is_floating(inner), list[int]()
     if is_float or pa.types.is_integer(inner) or pa.types.is_decimal(inner):
         nans = [number for number, one in enumerate(literals) if isinstance(one, float) and math.isnan(one)]

@@ -75,6 +75,8 @@ _MATCH_CASE = frozenset(
     | {"ClickHouse"}
 )
 _EXPRESSION_FORMS = {"RegexpLike": "regexp_matches({this}, {expression})"}  # of DuckDB, which has RE2 as well
+_LOOKUPS = frozenset({"DuckDB", "Trino", "Presto", "Athena"})
+"""Classes of dialects in which `m['k']` is never a default value in place of null."""
 
 # Types of literals, by sqlglot's names.
 _TYPES = {
@@ -122,6 +124,8 @@ def translate(text: str, dialect: str) -> str:
     forms = _FORMS | _TEXT_FORMS if name in _MATCH_CASE else _FORMS
     if name == "DuckDB":
         forms = forms | _EXPRESSION_FORMS
+    if name in _LOOKUPS:
+        forms = forms | {"Bracket": "{this}[{expressions}]", "Bracket safe": "{this}[{expressions}]"}
     try:
         (node,) = found.parser(error_level=ErrorLevel.IMMEDIATE).parse_into(exp.Condition, tokens, text)
         written = _write(node, types, forms)
@@ -214,6 +218,11 @@ def _write(node: Any, types: dict[str, str], forms: dict[str, str]) -> str:
         written = types.get(getattr(to.pop("this"), "name", ""))
         if written is not None and not to:
             return f"CAST({_write(node.this, types, forms)} AS {written})"
+    if name == "Bracket":
+        keys = node.expressions
+        if len(keys) != 1 or not keys[0].args.get("is_string"):  # sqlglot changes numbers: they may be positions
+            raise PredicateError("an element by anything but a text is not supported")
+        arguments.pop("offset", None)
     name = str(arguments.pop("this")).lower() if name == "Anonymous" else name
     form = forms.get(" ".join([name, *(key for key, value in arguments.items() if value is True)]), "")
     fields = {field: "" for _, field, _, _ in Formatter().parse(form) if field}

@@ -21,7 +21,6 @@ from .tree import (
     Connective,
     Contains,
     HasType,
-    IsNotNull,
     Node,
     Or,
     all_of,
@@ -82,6 +81,7 @@ _IN_TYPES = frozenset({"WITH", "WITHOUT", "PRECISION"})
 _FUNCTIONS = {"LOWER": "lower", "LCASE": "lower", "UPPER": "upper", "UCASE": "upper"}
 _DEFAULTS = frozenset({"COALESCE", "IFNULL", "NVL"})
 _CASTS = frozenset({"CAST", "TRY_CAST"})
+_LOOKUPS = frozenset({"ELEMENT_AT", "TRY_ELEMENT_AT", "MAP_EXTRACT", "MAP_EXTRACT_VALUE"})
 
 # Functions of a list column and a literal, or an array of literals of which any or all are to be contained.
 _LISTS: dict[str, Callable[[list[Node]], Node] | None] = {
@@ -124,13 +124,12 @@ _REFUSED = {
     "@": "a parameter",
     "$": "a parameter, or a name with $ without quotes,",
     **dict.fromkeys(("NOT", "!"), "such a NOT"),
-    "INTERVAL": "an interval",
     "||": "a text in several pieces",
     "::": "such a CAST",
-    "[": "a list or map element",
+    "[": "such an element of a list or map",
     ",": "a tuple",
 }
-_NO_NAMES = {*_REFUSED, *ENDS, "IN", "BETWEEN"} - {"INTERVAL"}
+_NO_NAMES = {*_REFUSED, *ENDS, "IN", "BETWEEN"}
 _KEYWORDS = frozenset({*_NO_NAMES, *_TYPES, *_WORDS, "INTERVAL"})
 
 _Operand: TypeAlias = Subject | literal.Literal
@@ -146,13 +145,14 @@ def parse_sql(text: str, dialect: str | None = None) -> Node:
     names; `[NOT] LIKE` with a pattern and perhaps an ESCAPE character, `starts_with(column, text)`, `ends_with` and
     `contains` of texts, and `regexp_matches(column, expression)` in RE2's syntax; `lower(column)`, `upper(column)`
     and `CAST(column AS VARCHAR)` (or STRING, or TEXT) in place of a column, with `=`, `<>`, `IN`, `LIKE`, these
-    functions and `IS NULL`; whole numbers of any size, `1.50` (a Decimal), `1e3` (a float), `'text'`, TRUE, FALSE,
-    NULL, `X'AB'` (bytes), and DATE, TIME, TIMESTAMP, TIMESTAMPTZ, TIMESTAMP_NTZ, UUID and DOUBLE before a text, after
+    functions and `IS NULL`; `column['key']` of maps, and `element_at(column, 'key')`, in place of a column; whole
+    numbers of any size, `1.50` (a Decimal), `1e3` (a float), `'text'`, TRUE, FALSE, INTERVAL before a text, NULL,
+    `X'AB'` (bytes), and DATE, TIME, TIMESTAMP, TIMESTAMPTZ, TIMESTAMP_NTZ, UUID and DOUBLE before a text, after
     it with `::`, or in a CAST of one. The text of a timestamp may end in a UTC offset or
     the name of a time zone. Comments are skipped.
 
-    Names are unquoted or in double quotes or backticks, and keep their case. `"a.b"` is one name, represented like the
-    path a.b (see `tree`).
+    Names are unquoted or in double quotes or backticks, and keep their case. `"a.b"` is the column of
+    that name, even where a field of a struct has it as well; without such a column it is the path a.b (see `tree`).
 
     Parameters
     ----------
@@ -414,7 +414,7 @@ class _Reader:
             raise PredicateError(f"a comparison without a column is not supported; {_SUPPORTED}")
         if operator != "<=>":
             return left.compare(operator, right)
-        return left.is_null() if right is None else And((IsNotNull(left.name), left.compare("=", right)))
+        return left.is_null() if right is None else And((left.is_not_null(), left.compare("=", right)))
 
     def _subject(self, operand: _Operand) -> Subject:
         if isinstance(operand, Subject):
@@ -469,11 +469,11 @@ class _Reader:
     def _read_has_type(self) -> Node:
         """Read what casts and sums are written as by `tree.to_text`."""
         self._index += 2
-        column = self._column(self._read_operand(calls=False))
+        subject = self._subject(self._read_operand(calls=False))
         self._require(",")
         kind = self._read_text("has_type")
         self._require(")")
-        return HasType(column, kind)
+        return subject.look_up(HasType(subject.name, kind))
 
     def _read_like(self, subject: Subject) -> Node:
         """Read the pattern after LIKE, and its escape character."""
@@ -626,7 +626,9 @@ class _Reader:
         if word in _KEYWORDS and following != ".":
             if word in _TYPES and (following.startswith(self._quotes) or following.upper() in _IN_TYPES):
                 return self._read_typed()
-            if word in _NO_NAMES or (word == "INTERVAL" and following.startswith(self._quotes)):
+            if word == "INTERVAL" and following.startswith(self._quotes):
+                return self._read_interval()
+            if word in _NO_NAMES:
                 self._refuse()
             if word in _WORDS:
                 self._index += 1
@@ -634,11 +636,25 @@ class _Reader:
         if following.startswith(self._quotes):  # N'x', E'x'
             self._index += 1
             self._refuse()
-        name = self._read_part()
+        name = first = self._read_part()
         while tokens[self._index] == ".":
             self._index += 1
             name += "." + self._read_part()
-        return Subject(name)
+        # Spark is asked itself what a name means; one with two dots in a row, say, is no path anyway.
+        is_whole = not self._spark and name == first and "." in name and all(name.split("."))
+        subject = Subject(name, is_whole=is_whole)
+        if tokens[self._index] != "[":
+            return subject
+        self._index += 1
+        return self._look_up(subject, "]")
+
+    def _look_up(self, subject: Subject, closing: str) -> Subject:
+        """Read the key of a map, and a closing bracket."""
+        key = self._read_value()
+        if key is None:
+            raise PredicateError("the key of a map is not NULL", column=subject.name)
+        self._require(closing)
+        return replace(subject, key=key)
 
     def _read_part(self) -> str:
         """Read a name without dots."""
@@ -647,12 +663,10 @@ class _Reader:
         if token.isidentifier():
             return token
         if token[:1] in self._name_quotes:
-            name = unquote(token)
-        else:
-            name = "" if token[:1].isdecimal() or not token.replace("_", "a").isalnum() else token
-        if not name:
+            return unquote(token)
+        if token[:1].isdecimal() or not token.replace("_", "a").isalnum():
             raise PredicateError(f"this is not a column name: {shorten(token)}")
-        return name
+        return token
 
     def _read_typed(self) -> _Operand:
         """Read a type and the text after it."""
@@ -663,18 +677,30 @@ class _Reader:
         self._index += 1
         return self._cast(unquote(text, self._spark), kind)
 
+    def _read_interval(self) -> literal.Literal:
+        """Read a text of numbers and units, or of a number whose unit is the next word."""
+        text = unquote(self._tokens[self._index + 1], self._spark)
+        self._index += 2
+        unit = self._tokens[self._index] if text.strip("+-").replace(".", "").isdecimal() else ""
+        self._index += bool(unit)
+        return literal.parse_interval(text, unit)
+
     def _read_call(self, word: str, calls: bool) -> _Operand:
         """Read a function or a cast."""
         is_cast = word in _CASTS
         is_typed = self._spark and word in _TYPES
         if calls and word in _DEFAULTS:
             return self._read_default()
+        if word in _LOOKUPS:
+            return self._read_lookup()
         if not calls or not (is_cast or is_typed or word in _FUNCTIONS):
             self._refuse("" if word in _REFUSED else f"the function {self._tokens[self._index]}")
         self._index += 2
         operand = self._read_operand(calls=False)
         if word in _FUNCTIONS:
-            operand = Subject(self._column(operand), _FUNCTIONS[word])
+            if not self._subject(operand).is_value:
+                self._column(operand)
+            operand = replace(self._subject(operand), function=_FUNCTIONS[word])
         elif is_typed:
             operand = self._cast(operand, _TYPES[word][()])
         else:
@@ -683,6 +709,18 @@ class _Reader:
         if not self._takes(")"):
             self._refuse("such a CAST" if is_cast else "")
         return operand
+
+    def _read_lookup(self) -> Subject:
+        """Read a function of a map and a key; in DuckDB's meaning of it the first element of its result."""
+        is_list = self._tokens[self._index].upper() == "MAP_EXTRACT"
+        self._index += 2
+        subject = self._subject(self._read_operand(calls=False))
+        self._column(subject)
+        self._require(",")
+        subject = self._look_up(subject, ")")
+        if not self._takes("[", "1", "]") and is_list:
+            self._refuse("map_extract without [1]")
+        return subject
 
     def _read_default(self) -> Subject:
         """Read a column, or a function of one, with a literal in place of null."""
@@ -704,11 +742,11 @@ class _Reader:
         return ""
 
     def _cast(self, operand: _Operand, kind: str) -> _Operand:
-        if isinstance(operand, Subject) and operand.is_column:
+        if isinstance(operand, Subject) and operand.is_value:
             if kind == "string":
-                return Subject(operand.name, kind)
+                return replace(operand, function=kind)
             if kind in _KINDS:
-                return Subject(operand.name, kind=_KINDS[kind])
+                return replace(operand, kind=_KINDS[kind])
         if type(operand) is int and kind in _INTEGER_BITS:
             limit = 1 << (_INTEGER_BITS[kind] - 1)
             if -limit <= operand < limit:

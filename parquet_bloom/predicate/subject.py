@@ -20,13 +20,17 @@ from .tree import (
     In,
     IsNotNull,
     IsNull,
+    Leaf,
     Like,
+    MapLookup,
     Matches,
     Node,
     NotEqual,
+    OfWholeName,
     Or,
     any_of,
     call_text,
+    find_residual,
 )
 
 DAY = "day"
@@ -50,6 +54,8 @@ class Subject:
     kind : kind of the column's type (see `HasType`) that a cast or a sum asks for; empty for any.
     shift : what is added to the column.
     default : what stands in place of null, in `coalesce`; None for nothing.
+    key : of the column, a map, under which the value is that is meant; None for the column itself.
+    is_whole : whether the name is not that of a path, though it has a dot.
     """
 
     name: str
@@ -58,10 +64,17 @@ class Subject:
     kind: str = ""
     shift: Number = 0
     default: literal.Literal = None
+    key: literal.Literal = None
+    is_whole: bool = False
 
     @property
     def is_column(self) -> bool:
         """Whether it is a column by itself."""
+        return self.is_value and self.key is None
+
+    @property
+    def is_value(self) -> bool:
+        """Whether it is a column, or a value of a map, by itself."""
         return not (self.function or self.kind or self.default is not None)
 
     def add(self, number: Number) -> Subject:
@@ -84,6 +97,8 @@ class Subject:
         PredicateError
             A function is not compared for equality, or not with a text; or it cannot be solved for the column.
         """
+        if self.key is not None or self.is_whole:
+            return self.look_up(replace(self, key=None, is_whole=False).compare(operator, value))
         if self.default is not None:
             without = replace(self, default=None).compare(operator, value)
             if _holds(self.default, operator, value, self.name):
@@ -100,6 +115,8 @@ class Subject:
 
     def is_in(self, values: tuple[literal.Literal, ...]) -> Node:
         """Return the predicate that it is one of some values; raises as `compare`."""
+        if self.key is not None or self.is_whole:
+            return self.look_up(replace(self, key=None, is_whole=False).is_in(values))
         if self.default is not None or self.kind == DAY:
             if not values:
                 raise PredicateError("an IN without values is not supported here", column=self.name)
@@ -110,12 +127,20 @@ class Subject:
 
     def is_null(self) -> Node:
         """Return the predicate that it is null; raises as `compare`."""
+        if self.key is not None or self.is_whole:
+            return self.look_up(replace(self, key=None, is_whole=False).is_null())
         if self.default is not None:
             raise PredicateError("coalesce with a literal is never null", column=self.name)
         return And((HasType(self.name, self.kind), IsNull(self.name))) if self.kind else IsNull(self.name)
 
+    def is_not_null(self) -> Node:
+        """Return the predicate that it is not null, whatever its type; raises as `compare`."""
+        return self.look_up(IsNotNull(self.name))
+
     def is_like(self, pattern: str) -> Node:
         """Return the predicate that it matches a pattern of LIKE; equality where only one text does."""
+        if self.key is not None or self.is_whole:
+            return self.look_up(replace(self, key=None, is_whole=False).is_like(pattern))
         self._require_text()
         require_like(pattern)
         prefix = find_prefix(pattern)
@@ -125,9 +150,22 @@ class Subject:
 
     def matches(self, pattern: str) -> Node:
         """Return the predicate that a regular expression is found in it."""
+        if self.key is not None or self.is_whole:
+            return self.look_up(replace(self, key=None, is_whole=False).matches(pattern))
         self._require_text()
         require_expression(pattern)
         return Matches(self.name, pattern, self.function, self.is_exact)
+
+    def look_up(self, condition: Node) -> Node:
+        """Return a condition on the column of the name as one on what is meant: perhaps what a map has under a key."""
+
+        def leaf(item: Leaf) -> Leaf:
+            meant = item if self.key is None else MapLookup(self.name, self.key, item)
+            return OfWholeName(self.name, meant) if self.is_whole else meant
+
+        looked_up = find_residual(condition, leaf)
+        assert isinstance(looked_up, Node)
+        return looked_up
 
     def _require_text(self) -> None:
         if self.kind or self.default is not None:

@@ -7,7 +7,7 @@ to decide for each leaf whether it can be true.
 
 A **column** is a dotted path, as Parquet writes it: `user.id` is the leaf `id` of the struct `user`. A name that itself
 contains a dot is not escaped, so the column `a.b` and the leaf `b` of the struct `a` are both "a.b"; a table that has
-both cannot be filtered by either.
+both can be filtered by the column alone, and by `OfWholeName`.
 
 A **literal** has one of these types, exactly (no subclasses; `parse_dnf` converts values of numpy and Arrow):
 
@@ -361,6 +361,64 @@ class Compare(Leaf):
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
+class MapLookup(Leaf):
+    """A condition on the value that a map has under a key: `column[key] = value`, or another leaf in place of that.
+
+    The value is null where the map has no such key, or is null itself; of several such keys the first one counts, as
+    in DuckDB and Spark. `condition` is over the value, and named as the map.
+    """
+
+    column: str
+    key: literal.Literal
+    condition: Leaf
+
+    def __post_init__(self) -> None:
+        literal.check(self.column, (self.key,))
+        if self.key is None:
+            raise PredicateError("the key of a map is not NULL", column=self.column)
+        if isinstance(self.condition, MapLookup | Contains | NotContains):
+            raise PredicateError("a lookup in a value of a map is not supported", column=self.column)
+        if self.condition.column != self.column:
+            object.__setattr__(self, "condition", replace(self.condition, column=self.column))  # type: ignore[type-var]
+
+    @property
+    def literals(self) -> tuple[literal.Literal, ...]:
+        return self.condition.literals
+
+    def _key(self) -> tuple[object, ...]:
+        return (MapLookup, literal.key(self.key), self.condition._key())
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return _make_lookup, (self.column, literal.pack((self.key,)), self.condition)
+
+
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class OfWholeName(Leaf):
+    """A condition on the column of exactly this name, which has a dot, even where a field of a struct has that name.
+
+    Where there is no such column it is that of the path, as the name alone means.
+    """
+
+    column: str
+    condition: Leaf
+
+    def __post_init__(self) -> None:
+        literal.check(self.column, ())
+        if self.condition.column != self.column:
+            object.__setattr__(self, "condition", replace(self.condition, column=self.column))  # type: ignore[type-var]
+
+    @property
+    def literals(self) -> tuple[literal.Literal, ...]:
+        return self.condition.literals
+
+    def _key(self) -> tuple[object, ...]:
+        return (OfWholeName, self.condition._key())
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return OfWholeName, (self.column, self.condition)
+
+
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Connective(Node):
     """Predicates joined by one operator; a child of the same kind is replaced by its own children."""
 
@@ -465,6 +523,10 @@ def negation(node: Node) -> Node:
     def leaf(item: Leaf) -> Node:
         if isinstance(item, Compare):
             return Compare(item.column, OPERATORS[item.operator], item.value)
+        if isinstance(item, MapLookup):
+            return MapLookup(item.column, item.key, cast(Leaf, leaf(item.condition)))
+        if isinstance(item, OfWholeName):
+            return OfWholeName(item.column, cast(Leaf, leaf(item.condition)))
         opposite = _OPPOSITES[In if isinstance(item, In) else type(item)]
         if isinstance(item, _TypeLeaf):
             return cast(Node, opposite(item.column, item.kind))
@@ -556,6 +618,19 @@ def find_residual(node: Node, leaf: Callable[[Leaf], Node | bool]) -> Node | boo
     return fold(node, leaf, join)
 
 
+def drop_whole_names(node: Node, is_dropped: Callable[[str], bool] = lambda _: True) -> Node:
+    """Return the predicate with names that may mean paths as well, in place of whole names; of some columns."""
+    if not any(isinstance(leaf, OfWholeName) for leaf in leaves(node)):
+        return node
+
+    def leaf(item: Leaf) -> Node:
+        return item.condition if isinstance(item, OfWholeName) and is_dropped(item.column) else item
+
+    residual = find_residual(node, leaf)
+    assert isinstance(residual, Node)
+    return residual
+
+
 def rename_columns(node: Node, names: Mapping[str, str]) -> Node:
     """Return the predicate with other column names; columns without an entry keep their names."""
     if not any(map(ne, names.keys(), names.values())):
@@ -576,6 +651,11 @@ def to_text(node: Node, *, shown: int | None = None) -> str:
     def leaf(item: Leaf) -> str:
         plain = all(part.isidentifier() for part in item.column.split("."))
         name = item.column if plain and shown is not None else _quote(item.column)
+        if isinstance(item, OfWholeName):
+            name, item = _quote_part(item.column), item.condition
+        if isinstance(item, MapLookup):
+            name = f"{name}[{literal.to_text(item.key, brief=shown is not None)}]"
+            item = item.condition
         if isinstance(item, _CallLeaf | PatternLeaf) and item.function:
             name = call_text(item.function, name)
         texts = [literal.to_text(value, brief=shown is not None) for value in item.literals[:shown]]
@@ -629,6 +709,10 @@ def _make_many_literals_leaf(kind: type[_ManyLiteralsLeaf], column: str, packed:
     return kind(column, literal.unpack(packed))
 
 
+def _make_lookup(column: str, packed: tuple[object, ...], condition: Leaf) -> Leaf:
+    return MapLookup(column, literal.unpack(packed)[0], condition)
+
+
 def _make_comparison(column: str, operator: str, packed: tuple[object, ...]) -> Leaf:
     return Compare(column, operator, literal.unpack(packed)[0])
 
@@ -663,4 +747,8 @@ def _from_postfix(flat: Postfix) -> Node:
 
 def _quote(column: str) -> str:
     parts = column.split(".")
-    return ".".join('"' + part.replace('"', '""') + '"' for part in (parts if all(parts) else [column]))
+    return ".".join(map(_quote_part, parts if all(parts) else [column]))
+
+
+def _quote_part(name: str) -> str:
+    return '"' + name.replace('"', '""') + '"'

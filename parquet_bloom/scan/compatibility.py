@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
 from ..errors import UnsupportedTypeError
 from ..file.bloom_file import BloomFile
-from ..file.file_columns import AnyLeaf, find_leaves, type_of
+from ..file.file_columns import AnyLeaf, find_evidence_leaves, find_leaves, type_of
 from ..hashing.column_type import ColumnType, Kind, from_arrow
+from ..predicate.map_lookup import find_map, is_key
 from ..predicate.necessary import find_arrow_type
 
 if TYPE_CHECKING:
@@ -33,7 +35,7 @@ class DatasetCompatibility:
 
     @classmethod
     def of(cls, schema: pa.Schema, names: Iterable[str]) -> DatasetCompatibility:
-        """Return the compatibility of some columns of a dataset."""
+        """Return the compatibility of some columns of a dataset, or of the evidence about them."""
         return cls(tuple((name, _find_type(schema, name)) for name in sorted(names)))
 
     @property
@@ -41,21 +43,23 @@ class DatasetCompatibility:
         return True
 
     def doubts(self, file: BloomFile) -> dict[str, str]:
-        return self._find_doubts(file.leaves, type_of)
+        return self._find_doubts(type_of, partial(find_evidence_leaves, file.leaves))
 
     def orc_doubts(self, file: OrcFile) -> dict[str, str]:
         """Return the `doubts` of an ORC file."""
-        return self._find_doubts(file.leaves, lambda leaf: leaf.column_type)
+        return self._find_doubts(lambda leaf: leaf.column_type, partial(find_leaves, file.leaves))
 
     def is_same(self, column: str, stored: ColumnType) -> bool:
         """Return whether a column of a stored type shows the stored values, for `lake.select.IndexPruner`."""
         expected = dict(self.columns).get(column)
         return expected is not None and _shows_stored(stored, expected)
 
-    def _find_doubts(self, leaves: Sequence[AnyLeaf], find_type: Callable[[AnyLeaf], ColumnType]) -> dict[str, str]:
+    def _find_doubts(
+        self, find_type: Callable[[AnyLeaf], ColumnType], find_evidence: Callable[[str], list[AnyLeaf]]
+    ) -> dict[str, str]:
         doubts = {}
         for name, expected in self.columns:
-            matches, path = find_leaves(leaves, name), tuple(name.split("."))
+            matches, path = find_evidence(name), tuple(find_map(name).split("."))
             if any(tuple(leaf.path[: len(path)]) != path for leaf in matches):
                 doubts[name] = "the file has a column with a dot in its name"
                 continue
@@ -68,9 +72,14 @@ class DatasetCompatibility:
 
 def _find_type(schema: pa.Schema, name: str) -> ColumnType | None:
     """Return the type that a column of the dataset would be stored as."""
-    arrow_type = find_arrow_type(schema, name.split("."))
+    container = find_map(name)
+    arrow_type = find_arrow_type(schema, container.split("."))
     if arrow_type is None:
         return None
+    if container != name:
+        if not pa.types.is_map(arrow_type):
+            return None
+        arrow_type = arrow_type.key_type if is_key(name) else arrow_type.item_type
     if pa.types.is_list(arrow_type) or pa.types.is_large_list(arrow_type):
         arrow_type = arrow_type.value_type
     inexact = (pa.types.is_duration, pa.types.is_date64, pa.types.is_float16, pa.types.is_null)

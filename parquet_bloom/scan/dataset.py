@@ -22,9 +22,10 @@ from numpy.typing import NDArray
 
 from ..errors import ParquetBloomError
 from ..file.metadata_cache import SHARED_CACHE, MetadataCache
-from ..predicate import parse, tree
+from ..predicate import parse
 from ..predicate.arrow_expression import read_parts
 from ..predicate.literal import from_collection
+from ..predicate.map_lookup import find_evidence_columns
 from ..predicate.necessary import FilterParts, read_filter
 from ..predicate.tree import In
 from ..util.arrow_values import has_kernels, keep, take, widen
@@ -482,7 +483,7 @@ class _Query:
         if filter is not None and not isinstance(filter, pc.Expression):
             raise ParquetBloomError(f"a filter must be a pyarrow expression, got {type(filter).__name__}; see scan")
         parts = FilterParts() if filter is None else read_filter(filter, schema)
-        names = [] if parts.condition is None else sorted(tree.columns(parts.condition))
+        names = [] if parts.condition is None else sorted(find_evidence_columns(parts.condition))
         return cls(source, schema, filter, parts, DatasetCompatibility.of(schema, names) if names else None)
 
     def plan(self) -> PruneReport:

@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from ..errors import ParquetBloomError
 from ..file.metadata_cache import SHARED_CACHE, MetadataCache
-from ..predicate import tree
+from ..predicate.map_lookup import find_evidence_columns
 from ..predicate.tree import Node
 from ..storage import Entry
 from ..tables.table_footers import as_table_footers
@@ -110,7 +110,9 @@ def find_row_ranges(
         rows = TableRows(table, request.node, request.timezone, None, report.partitions)
         select_live = rows.select_live
         cache = as_table_footers(cache, table.columns)
-        trust = DatasetCompatibility.of(table.schema, [] if request.node is None else [*tree.columns(request.node)])
+        trust = DatasetCompatibility.of(
+            table.schema, [] if request.node is None else find_evidence_columns(request.node)
+        )
     evaluator = PageIndexEvaluator(
         lambda path: open_file(path, report.filesystem, cache, limits=limits),
         FileResidualEvaluator(request, report.partitions, trust, strict=False),

@@ -17,7 +17,7 @@ from ..errors import ParquetBloomError, StorageError, UnreadableColumnError
 from ..file.bloom_file import BloomFile
 from ..file.column_statistics import ColumnCompatibility
 from ..file.metadata_cache import SHARED_CACHE, MetadataCache
-from ..predicate import tree
+from ..predicate.map_lookup import find_evidence_columns
 from ..predicate.tree import Node
 from ..redaction import shown_redacted
 from ..storage import (
@@ -180,7 +180,7 @@ class ScanSource:
         schema : of a dataset: its columns are valid even if no file has them, unless `options` say which are; None for
             the files' own.
         """
-        columns = set() if node is None else tree.columns(node)
+        columns = set() if node is None else find_evidence_columns(node)
         if schema is not None:
             named = options.named or partial(has_column, schema, case_sensitive=not options.ignore_case)
             trusted = DatasetCompatibility.of(schema, columns) if self.cuts_fractions and columns else None
@@ -191,7 +191,7 @@ class ScanSource:
             table = listing.table
             assert table is not None
             node = spell_columns(node, table.schema, options.ignore_case, resolved=options.trust is not None)
-            columns = set() if node is None else tree.columns(node)
+            columns = set() if node is None else find_evidence_columns(node)
             trust = options.trust or DatasetCompatibility.of(table.schema, columns)
             options = replace(options, ignore_case=False, named=lambda _: True, trust=trust)
             cache, means = as_table_footers(cache, table.columns), partial(is_same_column, table.columns)

@@ -96,6 +96,26 @@ def both(spark: Any, sql: str, suffix: str = "") -> tuple[int, list[int]]:
     return len(result), opened(queried)
 
 
+def test_values_of_maps(spark: Any, tmp_path: Path) -> None:
+    columns = ["id", "if(id % 9 = 0, null, map('a', id, concat('k', id), null)) m", "map(id, concat('t', id)) t"]
+    spark.range(0, 80, 1, 8).selectExpr(*columns).write.parquet(str(tmp_path / "maps"))
+    for _ in named(spark, tmp_path / "maps", "_maps"):
+        for where, files in (
+            ("m['a'] = 17", 1),
+            ("element_at(m, 'a') IN (17, 25)", 2),
+            ("m.a > 70", 1),
+            ("CAST(m['a'] AS DOUBLE) = 17.0", 1),
+            ("m['k17'] IS NULL AND m['a'] = 17", 1),
+            ("m['nowhere'] IS NOT NULL", 0),
+            ("NOT t[17] = 't18'", 1),
+            ("upper(t[17]) = 'T17'", 1),
+            ("t[17] LIKE 't%' OR t[70] <=> 't70'", 2),
+            ("m['a'] IS NULL", 8),
+            ("NOT m['a'] <=> 17", 8),
+        ):
+            assert both(spark, f"select * from {{t}} where {where}", "_maps")[1] == [files], where
+
+
 def test_any_query_is_pruned(spark: Any, views: DataFrame, conf: Callable[..., Any]) -> None:
     queries = {
         "select * from {t} where k = 7919": (1, [1]),

@@ -97,7 +97,7 @@ class FileKind:
         self.leaves: dict[str, Sequence[Any]] = {}
         if isinstance(row_filter.predicate, PruningPredicate):
             self.node = row_filter.predicate.node
-            for name in row_filter.predicate.columns:
+            for name in sorted(tree.columns(self.node)):
                 self.leaves[name] = find_leaves(data.leaves, name)
         self.columns: Mapping[str, PageColumn] = {}
         if isinstance(data, ParquetData):

@@ -25,6 +25,7 @@ from ...file.column_statistics import ColumnCompatibility
 from ...file.file_columns import find_leaves, spellings
 from ...hashing.coerce import parse_date
 from ...predicate import tree
+from ...predicate.map_lookup import find_map
 from ...predicate.pruning import PruningPredicate
 from ...predicate.reason import Reason
 from ...predicate.row_filter import row_mask
@@ -304,7 +305,7 @@ class FileResidualEvaluator:
             else None
         )
         self._trust = trust
-        self._predicates: dict[tuple[int, tuple[tuple[str, str], ...]], PruningPredicate] = {}
+        self._predicates: dict[tuple[object, ...], PruningPredicate] = {}
         self._weakened: dict[tuple[int, frozenset[str]], Node | bool] = {}
 
     def predicate_for(self, file: DataFile) -> PruningPredicate | bool:
@@ -318,13 +319,16 @@ class FileResidualEvaluator:
         if isinstance(residual, bool):
             return residual
         names = resolve_names(file, sorted(tree.columns(residual)), self._ignore_case)
-        key = id(residual), tuple(names.items())
+        whole = [leaf.column for leaf in tree.leaves(residual) if isinstance(leaf, tree.OfWholeName)]
+        ambiguous = {name for name in whole if len(find_leaves(file.leaves, name, self._ignore_case)) > 1}
+        key = id(residual), tuple(names.items()), *sorted(ambiguous)
         if key not in self._predicates:  # concurrent threads all continue with the same object
-            self._predicates.setdefault(key, PruningPredicate(tree.rename_columns(residual, names), self._timezone))
+            meant = tree.drop_whole_names(residual, lambda name: name not in ambiguous)
+            self._predicates.setdefault(key, PruningPredicate(tree.rename_columns(meant, names), self._timezone))
         return self._predicates[key]
 
     def _drop_untrusted(self, residual: Node, file: DataFile, trust: ColumnCompatibility) -> Node | bool:
-        untrusted = frozenset(file.find_doubts(trust))
+        untrusted = frozenset(map(find_map, file.find_doubts(trust)))
         if not untrusted:
             return residual
         key = id(residual), untrusted

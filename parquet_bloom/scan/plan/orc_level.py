@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from ...file.column_statistics import ColumnCompatibility
 from ...file.file_columns import find_leaves
 from ...orc.orc_filters import keying_of
+from ...predicate.map_lookup import find_map, is_key
 from ...predicate.pruning import FilterProbe, ProbeResult, PruningPredicate
 from ...predicate.pruning_statistics import ColumnShape, PruningStatistics, PruningStatisticsArray
 from ...predicate.reason import Reason, make_ignored
@@ -85,10 +86,13 @@ def orc_statistics(
     missing, doubts = [], []
     distrusted = find_distrusted(file, names, trust)
     for name in names:
-        leaves = find_leaves(file.leaves, name, ignore_case)
+        container = find_map(name)
+        leaves = find_leaves(file.leaves, container, ignore_case)
         columns[name] = None
         if not leaves:
             missing.append(name)
+        elif container != name:
+            doubts += [make_ignored("maps in ORC files are read whole", container)] if is_key(name) else []
         elif name in distrusted:
             doubts.append(make_ignored(distrusted[name], name))
         elif len(leaves) > 1:

@@ -333,7 +333,8 @@ class ZoneView:
 
 def _find_names(index: ZoneIndex, statistics: FileStatistics, predicate: PruningPredicate) -> set[str]:
     """Return the names of an index's column in the parts of a predicate that zones can answer."""
-    names = {leaf.column for leaf in tree.leaves(predicate.node) if isinstance(leaf, _PROBED_NODES)}
+    leaves = tree.leaves(tree.drop_whole_names(predicate.node))
+    names = {leaf.column for leaf in leaves if isinstance(leaf, _PROBED_NODES)}
     columns = {name: statistics.columns[name] for name in names}
     return {name for name, column in columns.items() if column is not None and column.stored_name == index.column}
 

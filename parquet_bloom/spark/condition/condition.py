@@ -155,6 +155,7 @@ def as_condition(frame: DataFrame, node: Node) -> tuple[Column, dict[str, SparkF
 
 def _read_tree(frame: DataFrame, node: Node) -> Condition:
     """Read a predicate tree; we write it for Spark, so only its literals can be ambiguous."""
+    node = tree.drop_whole_names(node)
     where, fields = as_condition(frame, node)
     try:
         analyze(frame.where(where))

@@ -11,11 +11,11 @@ import decimal
 import json
 import re
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import pyarrow as pa
-from pyspark.sql.types import StructType
+from pyspark.sql.types import MapType, StructType
 
 from ...errors import PredicateError
 from ...predicate import tree
@@ -36,6 +36,7 @@ _INTEGER_DIGITS = {"byte": 3, "short": 5, "integer": 10, "long": 19}  # digits
 _DECIMAL = re.compile(r"decimal\(([0-9]+),([0-9]+)\)")
 _INTERNAL = frozenset({"date", "timestamp", "timestamp_ntz", "binary"})  # their texts are not exact
 _BINARY = "UTF8_BINARY"
+_LOOKUPS = ("GetMapValue", "ElementAt")  # of lists, too
 _PIECES = {"StartsWith": "{}%", "EndsWith": "%{}", "Contains": "%{}%"}
 _CALLS = {"Lower": "lower", "Upper": "upper", "Cast": "string"}
 _TypeName = str | dict[str, Any]
@@ -138,6 +139,7 @@ class _CatalystReader:
         self._schema = schema
         self._fields = fields
         self._hidden = hidden
+        self._looked_up: Subject | None = None  # by the comparison that is being read
 
     def read(self) -> Node | None:
         """Return the predicate, or None if the tree cannot represent any of it."""
@@ -174,6 +176,12 @@ class _CatalystReader:
         return all_of(known)
 
     def _read_leaf(self, item: _Item) -> Node:
+        """Read a comparison of a column, or of what a map has under a key."""
+        self._looked_up = None
+        node = self._read_comparison(item)
+        return node if self._looked_up is None else self._looked_up.look_up(node)
+
+    def _read_comparison(self, item: _Item) -> Node:
         kind, children = item.kind, item.children
         if kind in ("IsNull", "IsNotNull"):
             field, type_name = self._read_column(children[0])
@@ -256,6 +264,8 @@ class _CatalystReader:
 
     def _read_column(self, item: _Item) -> tuple[SparkField, _TypeName]:
         """Read a column or struct field; return it with the name of its type."""
+        if item.kind in _LOOKUPS and len(item.children) == 2:
+            return self._read_lookup(*item.children)
         path: list[str] = []
         while item.kind == "GetStructField":
             (child,) = item.children
@@ -285,6 +295,16 @@ class _CatalystReader:
             raise _Unknown
         self._fields[name] = field
         return field, leaf_type
+
+    def _read_lookup(self, column: _Item, key: _Item) -> tuple[SparkField, _TypeName]:
+        """Read what a map has under a key, as a column of that type; `_read_leaf` makes a lookup of the comparison."""
+        field, type_name = self._read_column(column)
+        if self._looked_up is not None or not isinstance(field.type, MapType) or not isinstance(type_name, dict):
+            raise _Unknown
+        self._looked_up = Subject(field.name, key=self._read_literal(key, type_name["keyType"]))
+        if self._looked_up.key is None:
+            raise _Unknown
+        return replace(field, type=field.type.valueType), type_name["valueType"]
 
     def _is_hidden(self, item: _Item) -> bool:
         """Return True if an attribute is part of `_metadata`; a column of the file may have the same name."""

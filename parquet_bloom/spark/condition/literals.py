@@ -26,6 +26,7 @@ from pyspark.sql.types import (
     FloatType,
     IntegerType,
     LongType,
+    MapType,
     ShortType,
     StringType,
     TimestampNTZType,
@@ -34,6 +35,7 @@ from pyspark.sql.types import (
 
 from ...hashing.coerce import parse_date, parse_timestamp
 from ...predicate import tree
+from ...predicate.subject import Subject
 from ...predicate.tree import (
     CallIn,
     CallNotIn,
@@ -44,6 +46,7 @@ from ...predicate.tree import (
     IsNotNull,
     IsNull,
     Leaf,
+    MapLookup,
     Node,
     NotContains,
     NotEqual,
@@ -440,6 +443,8 @@ class Coercion:
             if isinstance(item, NotContains | IsNull | IsNotNull) or (isinstance(item, NotIn) and not item.values):
                 return item
             data_type = fields[item.column].type
+            if isinstance(item, MapLookup):
+                return self._apply_lookup(item, fields[item.column])
             if isinstance(item, Compare):
                 return self._apply_order(item, data_type)
             if isinstance(item, PatternLeaf):
@@ -463,6 +468,19 @@ class Coercion:
         coerced = tree.find_residual(node, leaf)
         assert isinstance(coerced, Node)
         return coerced
+
+    def _apply_lookup(self, item: MapLookup, field: SparkField) -> Node:
+        """Return the lookup of the key that Spark looks for, with what its values are compared with."""
+        if not isinstance(field.type, MapType):
+            raise CannotPush(f"{item} is left to Spark: '{item.column}' is not a map")
+        try:
+            keys = replace(self, types=None).convert((item.key,), field.type.keyType, False)
+        except CannotPush as error:
+            raise CannotPush(f"'{item.column}': {error}") from None
+        if len(keys) != 1 or keys[0] is None:
+            raise CannotPush(f"{item} is left to Spark")
+        condition = self.apply(item.condition, {item.column: replace(field, type=field.type.valueType)})
+        return Subject(item.column, key=keys[0]).look_up(condition)
 
     def _apply_order(self, item: Compare, data_type: DataType) -> Node:
         """Return a comparison by order with the value that Spark compares with, or IS NOT NULL."""

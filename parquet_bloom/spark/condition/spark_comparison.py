@@ -209,7 +209,7 @@ class Comparison:
         texts = [literal.spelling for literal in self.literals if isinstance(literal.spelling, str)]
         if len(texts) == len(self.literals) and "$" not in column.sql and not (self.operator == "in" and not texts):
             return self._to_sql(column.sql, texts)
-        subject, values = F.col(column.sql), [as_column(literal.spelling) for literal in self.literals]
+        subject, values = F.expr(column.sql), [as_column(literal.spelling) for literal in self.literals]
         if self.operator in ("null", "notnull"):
             return subject.isNull() if self.operator == "null" else subject.isNotNull()
         if self.operator == "in":

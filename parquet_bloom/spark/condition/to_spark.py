@@ -7,6 +7,7 @@ import decimal
 import math
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import pyarrow as pa
@@ -28,6 +29,7 @@ from ...predicate.tree import (
     IsNull,
     Leaf,
     Like,
+    MapLookup,
     Matches,
     Node,
     NotContains,
@@ -125,6 +127,8 @@ def _spell_leaf(item: Leaf, field: SparkField, stamp: str) -> Spelling:
         raise PredicateError(f"{item} is not supported: Spark's regular expressions are Java's, not RE2's")
     if isinstance(item, Like):
         return F.expr(call_text(item.function, field.sql) if item.function else field.sql).like(item.pattern)
+    if isinstance(item, MapLookup):
+        return _spell_leaf(item.condition, _MapValue(field.path, field.type, _spell_key(item)), stamp)
     literals = [Literal(_spell_literal(value, stamp)) for value in item.literals]
     if isinstance(item, CallIn):
         return _spell_call(item, field, "in")
@@ -132,6 +136,24 @@ def _spell_leaf(item: Leaf, field: SparkField, stamp: str) -> Spelling:
     if operator is None:
         raise PredicateError(f"{item} is not supported")
     return Comparison(operator, field.name, literals).spell(field)
+
+
+@dataclass(frozen=True)
+class _MapValue(SparkField):
+    """What a map has under a key, given as SQL."""
+
+    key: str
+
+    @property
+    def sql(self) -> str:
+        return f"{super().sql}[{self.key}]"
+
+
+def _spell_key(item: MapLookup) -> str:
+    text = format_literal(item.key, "TIMESTAMP_LTZ")
+    if text is None:
+        raise PredicateError(f"{item} is not supported: the text of its key depends on settings of Spark")
+    return text
 
 
 def _spell_call(item: CallIn, field: SparkField, operator: str) -> Spelling:

@@ -17,6 +17,7 @@ from pyspark.sql.types import (
     DecimalType,
     DoubleType,
     FloatType,
+    MapType,
     StringType,
     TimestampNTZType,
     TimestampType,
@@ -25,6 +26,7 @@ from pyspark.sql.types import (
 from ...file.bloom_file import BloomFile
 from ...file.file_columns import holds_elements, type_of
 from ...hashing.column_type import ColumnType, Kind
+from ...metadata.footer import SchemaLeaf
 from ...predicate.reason import MISSING, Reason
 from ..session.session_settings import CannotPush, SparkField, find_leaves, ignores_case, is_set, setting
 from ..spark_arrow import INTEGER_BITS
@@ -134,6 +136,10 @@ def find_column_problem(file: BloomFile, field: SparkField, rules: Rules) -> str
     if not leaves:
         return NO_COLUMN
     data_type = field.type
+    if isinstance(data_type, MapType) and len(leaves) == 2:  # its keys and values
+        types = (data_type.keyType, data_type.valueType)
+        problems = (_find_type_problem(file, *pair, rules) for pair in zip(leaves, types, strict=True))
+        return next(filter(None, problems), None)
     if len(leaves) == 1 and isinstance(data_type, ArrayType):
         data_type = data_type.elementType
         is_column = holds_elements(leaves[0], field.name, rules.ignore_case)
@@ -141,7 +147,12 @@ def find_column_problem(file: BloomFile, field: SparkField, rules: Rules) -> str
         is_column = len(leaves) == 1 and not leaves[0].repeated and len(leaves[0].path) == len(field.path)
     if not is_column:
         return f"the name is ambiguous in the file: {', '.join(leaf.name for leaf in leaves[:3])}"
-    column_type = type_of(leaves[0])
+    return _find_type_problem(file, leaves[0], data_type, rules)
+
+
+def _find_type_problem(file: BloomFile, leaf: SchemaLeaf, data_type: DataType, rules: Rules) -> str | None:
+    """Return why Spark may show other values of a type than are stored, or None."""
+    column_type = type_of(leaf)
     if not is_stored_as(data_type, column_type):
         return f"{column_type} in the file is read as {data_type.simpleString()}"
     if isinstance(data_type, DateType | TimestampType):

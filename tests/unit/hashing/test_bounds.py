@@ -32,6 +32,10 @@ def test_places_of_literals_among_the_values():
             (3, 300),
             (1.25, 125),
         ),
+        # Of several decimals that are rounded to one double all equal it.
+        (pa.decimal128(38, 2), (1e19, 10**21 + 102_400, 10**21 - 102_400), (1e17 + 16, 10**19 + 2_399, 10**19 + 801)),
+        (pa.decimal128(38, 0), (1e19, 10**19 + 1024, 10**19 - 1024), (-1e19, 1024 - 10**19, -1024 - 10**19)),
+        (pa.decimal128(38, 0), (1e300, 2**127 - 1, None)),
         (pa.float64(), (1, 1.0), (D("0.1"), 0.1)),
         (pa.string(), ("b", b"b"), ("", b"")),
         (pa.binary(), (b"\xff", b"\xff")),
@@ -61,7 +65,6 @@ def test_literals_that_have_no_place():
     for arrow_type, literal in (
         *((pa.bool_(), 1), (pa.int32(), "5x"), (pa.int32(), True), (pa.int64(), float(2**60)), (pa.string(), 5)),
         *((pa.uuid(), "no uuid"), (pa.int32(), D("1e999999")), (pa.int32(), D("NaN")), (pa.date32(), 5)),
-        (pa.decimal128(38, 18), 1.255),  # as a double, one of many such decimals
         (pa.binary(), "\\xff"),  # DuckDB reads a byte
         (pa.timestamp("us"), dt.datetime(2020, 1, 1, tzinfo=dt.UTC)),  # the engine's zone decides
         (pa.timestamp("ms"), "1970-01-01 00:00:00.0015"),  # DuckDB cuts it

@@ -51,6 +51,10 @@ BETWEEN = And((Compare("a", ">=", 1), Compare("a", "<=", 2)))
     [
         ("a = 1", A),
         ("a == 1", A),
+        ('"" = 1', Equal("", 1)),
+        ("a = INTERVAL '-1 day 1.5 seconds'", Equal("a", dt.timedelta(-1, 1.5))),
+        ("a = INTERVAL '2' HOURS", Equal("a", dt.timedelta(hours=2))),
+        ("a = INTERVAL '1 nanosecond'", Equal("a", pa.scalar(1, pa.duration("ns")))),
         ("1 = a", A),
         ("  a=1\n", A),
         ("((a)) = (1)", A),
@@ -260,11 +264,12 @@ a IN ((1, 2))|tuple
 1 IN (1, 2)|a column is expected
 CASE WHEN a = 1 AND b = 2 THEN TRUE END|CASE
 a = CASE WHEN b = 1 OR c = 2 THEN 1 END|CASE
-a = INTERVAL '1' DAY|interval
+a = INTERVAL '1' MONTH|not an interval
+a = INTERVAL '1 day 2'|not an interval
 a = ?|placeholder
 a = :x|placeholder
 a = @x|parameter
-a[0] = 1|element
+a[0][1] = 1|element
 a.* = 1|not a column name
 * = 1|arithmetic
 a = ANY (1, 2)|a column is expected
@@ -341,7 +346,6 @@ a:b = 1|
 a.1 = 1|
 a$b = 1|quotes
 $1 = 1|parameter
-"" = 1|
 current_date = 1|CURRENT_DATE
 a . 5 = 1|not a column name
 a . x'00' = 1|not a column name

@@ -16,7 +16,20 @@ from support.scale import scaled
 from parquet_bloom.errors import PredicateError
 from parquet_bloom.predicate import parse, parse_sql
 from parquet_bloom.predicate.sql_dialects import translate
-from parquet_bloom.predicate.tree import And, CallIn, Compare, Contains, Equal, In, IsNotNull, IsNull, Node, Or, to_text
+from parquet_bloom.predicate.tree import (
+    And,
+    CallIn,
+    Compare,
+    Contains,
+    Equal,
+    In,
+    IsNotNull,
+    IsNull,
+    MapLookup,
+    Node,
+    Or,
+    to_text,
+)
 
 sqlglot = pytest.importorskip("sqlglot")
 
@@ -42,6 +55,8 @@ A, B = Equal("a", 1), Equal("b", 2)
         ("a <=> 1", "mysql", And((IsNotNull("a"), A))),
         ("[a] = 1", "tsql", A),
         ("contains(a, 1)", "trino", Contains("a", 1)),
+        ("a['k'] = 1", "duckdb", MapLookup("a", "k", A)),
+        ("element_at(a, 'k') = 1", "trino", MapLookup("a", "k", A)),
         ("array_has_all(a, [1])", "bigquery", Contains("a", 1)),
         ("has(a.b, -1.5e0)", "clickhouse", Contains("a.b", -1.5)),
         ("a NOT BETWEEN 1 AND 2 -- c", "snowflake", Or((Compare("a", "<", 1), Compare("a", ">", 2)))),
@@ -72,6 +87,9 @@ def test_dialects(text, dialect, node):
         ("a LIKE 'x%'", "mysql"),  # by a collation that need not tell cases apart
         ("regexp_matches(a, 'x')", "postgres"),
         ("starts_with(a, 'x')", "sqlite"),
+        ("a[2] = 1", "duckdb"),  # the second element of a list
+        ("a['k', 'l'] = 1", "duckdb"),
+        ("a['k'] = 1", "clickhouse"),  # 0 without such a key
         ("a = 1;", "duckdb"),
         ("a = 'x", "duckdb"),
         ("a = ", "duckdb"),

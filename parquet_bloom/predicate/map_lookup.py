@@ -1,0 +1,90 @@
+"""Values that maps have under a key: of each row, and what row groups must have for one of them to satisfy a condition.
+
+A row group has a row whose value under a key satisfies a condition only if the key occurs among the keys of its maps,
+and some value among their values satisfies the condition. Both are conditions over the elements of the two columns
+that a file stores a map as, which statistics, filters and dictionaries decide as for elements of lists.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from ..errors import PredicateError
+from ..util.arrow_values import from_numpy, to_numpy
+from . import tree
+from .tree import And, CallNotIn, Contains, HasOtherType, HasType, IsNull, Leaf, MapLookup, Node, NotIn
+
+_KEY, _VALUE = ".key_value.key", ".key_value.value"
+
+
+def find_map(name: str) -> str:
+    """Return the map of whose keys or values evidence has this name (see `to_evidence`); other names as they are."""
+    return name.removesuffix(_KEY).removesuffix(_VALUE)
+
+
+def is_key(name: str) -> bool:
+    """Return whether evidence of this name is of the keys of a map."""
+    return name.endswith(_KEY)
+
+
+def to_evidence(node: Node) -> Node:
+    """Return what evidence is asked for: a predicate with conditions on the keys and values of maps.
+
+    It is true for a row group that has a row for which the given one is true. Keys and values are named as the format
+    names them, whatever names a file has for them; a leaf over these is over any number of values for each row. A
+    lookup of which evidence says nothing is kept, and named as the keys of its map.
+    """
+    node = tree.drop_whole_names(node)
+    if not any(isinstance(leaf, MapLookup) for leaf in tree.leaves(node)):
+        return node
+
+    def replace_lookup(leaf: Leaf) -> Node | bool:
+        if not isinstance(leaf, MapLookup):
+            return leaf
+        keys, condition = leaf.column + _KEY, leaf.condition
+        if _holds_for_null(condition):
+            return tree.rename_columns(leaf, {leaf.column: keys})
+        of_values = tree.rename_columns(condition, {leaf.column: leaf.column + _VALUE})
+        return And((Contains(keys, leaf.key), of_values))
+
+    evidence = tree.find_residual(node, replace_lookup)
+    assert isinstance(evidence, Node)
+    return evidence
+
+
+def find_evidence_columns(node: Node) -> set[str]:
+    """Return the names of all columns whose evidence is asked for; see `to_evidence`."""
+    return tree.columns(to_evidence(node))
+
+
+def _holds_for_null(condition: Leaf) -> bool:
+    """Return whether a condition may be true for null, which is what a map has under a key that it does not have."""
+    is_empty = isinstance(condition, NotIn | CallNotIn) and not condition.values
+    return is_empty or isinstance(condition, IsNull | HasType | HasOtherType)
+
+
+def find_map_type(arrow_type: pa.DataType, name: str) -> pa.MapType:
+    """Return the type of a map column; raise PredicateError for any other column."""
+    while isinstance(arrow_type, pa.BaseExtensionType):
+        arrow_type = arrow_type.storage_type
+    if not pa.types.is_map(arrow_type):
+        raise PredicateError(f"a {arrow_type} is not a map: it has no values under keys", column=name)
+    return arrow_type
+
+
+def take_first(maps: pa.Array, matches: NDArray[np.bool_]) -> pa.Array:
+    """Return the value of each map under the first of its keys that matches; null where none does.
+
+    Parameters
+    ----------
+    maps : maps, without extension types.
+    matches : for each entry of `maps.keys` whether it does.
+    """
+    offsets = to_numpy(maps.offsets).astype(np.int64)
+    positions = np.flatnonzero(matches)
+    at = np.searchsorted(positions, offsets[:-1])
+    first = np.append(positions, len(matches))[at]  # the first match at or after the map's first entry
+    is_absent = (first >= offsets[1:]) | to_numpy(maps.is_null())
+    return maps.items.take(from_numpy(np.where(is_absent, 0, first), is_absent))
