@@ -249,7 +249,13 @@ def delta(
 
 
 class DeltaSource(Table):
-    """A Delta table, see `delta`. It may be pickled, and used by several threads at once."""
+    """A Delta table, see `delta`. It may be pickled, and used by several threads at once.
+
+    Attributes
+    ----------
+    settings : of the store and of deltalake, as they were given.
+    filesystem : of the table's files, as `storage.resolve_filesystem` returns it.
+    """
 
     kind = "delta"
 
@@ -281,15 +287,16 @@ class DeltaSource(Table):
             if version is not None:
                 raise ParquetBloomError("version and as_of exclude each other", path=self.name)
         self._version, self._as_of, self.outside = version, as_of, bool(outside)
-        self.filesystem = resolve_filesystem(None, storage_options)
-        self._options = dict(storage_options or {})
-        self.storage_options = self._options or None
+        of_store = {name: value for name, value in (storage_options or {}).items() if not _is_of_deltalake(name)}
+        self.filesystem = resolve_filesystem(None, of_store)
+        self.settings = dict(storage_options or {})
+        self.storage_options = of_store or None
         self._lock = threading.Lock()
         self._read: _DeltaReading | None = None
         self._is_ahead = False  # whether `as_of` was in the future when the table was read: a later commit may count
 
     def __reduce__(self) -> tuple[object, ...]:
-        return type(self), (self.name, self._version, self._as_of, self._options, self.outside)
+        return type(self), (self.name, self._version, self._as_of, self.settings, self.outside)
 
     @property
     def requested(self) -> str | None:
@@ -301,13 +308,19 @@ class DeltaSource(Table):
     def latest(self) -> DeltaSource:
         if self._version is None and self._as_of is None:
             return self
-        return DeltaSource(self.name, storage_options=self._options, outside=self.outside)
+        return DeltaSource(self.name, storage_options=self.settings, outside=self.outside)
 
     @contextmanager
     def open_latest(self) -> Iterator[tuple[DeltaTable, str]]:
-        """Yield the table at its latest version, and its folder; whatever is raised meanwhile names the table."""
+        """Yield the table at its latest version, and its folder, for a commit; all errors meanwhile name the table.
+
+        Raises
+        ------
+        StorageError
+            It cannot be read, or its log is damaged.
+        """
         with self._named_errors():
-            table = self._load()
+            table = self._load(in_spite_of_damage=False)
             yield table, self._resolve_root(str(table.table_uri))
 
     def read_snapshot(self) -> DeltaSnapshot:
@@ -350,10 +363,10 @@ class DeltaSource(Table):
                     table.load_as_version(version)
             return _DeltaReading(table, root, self.filesystem, self.outside)
 
-    def _load(self) -> DeltaTable:
+    def _load(self, in_spite_of_damage: bool = True) -> DeltaTable:
         if not is_installed("deltalake"):
             raise make_missing_error("Delta", "deltalake", self.name)
-        make = partial(deltalake.DeltaTable, self.name, storage_options=format_settings(self._options))
+        make = partial(deltalake.DeltaTable, self.name, storage_options=format_settings(self.settings))
         with self._named_versions(self._version):
             try:
                 return make(version=self._version)
@@ -362,7 +375,7 @@ class DeltaSource(Table):
                 damage = find_damage(root, self.filesystem)
                 if damage is None:
                     raise
-                if damage.start is None or self._version is not None:
+                if damage.start is None or self._version is not None or not in_spite_of_damage:
                     raise StorageError(f"cannot read the Delta table: {damage.problem}", path=self.name) from error
             log.warning("%s: %s. It is read without it", self.name, damage.problem)
             table = make(version=damage.start)
@@ -483,6 +496,19 @@ def _wrap(error: BaseException, path: str) -> StorageError:
     """Return the error for an exception of deltalake, without its backtrace."""
     reason = _BACKTRACE.split(str(error), maxsplit=1)[0].strip() or type(error).__name__
     return StorageError(f"cannot read the Delta table: {reason}", path=path)
+
+
+# Settings of deltalake that obstore does not have: of a lock for commits to S3, and of renaming.
+_OF_DELTALAKE = frozenset({
+    *("aws_s3_locking_provider", "aws_s3_allow_unsafe_rename", "mount_allow_unsafe_rename", "allow_unsafe_rename"),
+    *("delta_dynamo_table_name", "delta_dynamo_max_elapsed_request_time", "delta_dynamo_override_owner_name"),
+    *("aws_force_credential_load", "aws_s3_pool_idle_timeout_seconds", "aws_sts_pool_idle_timeout_seconds"),
+})  # fmt: skip
+
+
+def _is_of_deltalake(name: object) -> bool:
+    setting = str(name).lower()
+    return setting in _OF_DELTALAKE or setting.endswith("_dynamodb")
 
 
 def format_settings(options: Mapping[str, object]) -> dict[str, str] | None:

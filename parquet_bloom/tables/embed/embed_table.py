@@ -159,8 +159,7 @@ def open_target(
     if catalog is not None:
         return _make_iceberg(iceberg(table, catalog=catalog))
     if hasattr(table, "table_uri"):  # deltalake's: its latest version, and not the one that it has read
-        source = delta(table, storage_options=storage_options)
-        return DeltaTarget(source.name, source.storage_options)
+        return DeltaTarget(delta(table, storage_options=storage_options))
     found = find_table(table, storage_options)
     if found is None and isinstance(table, str | os.PathLike):
         name = os.fsdecode(table)
@@ -172,7 +171,7 @@ def open_target(
             raise ParquetBloomError("there is no Delta or Iceberg table", path=name)
     if isinstance(found, DeltaSource):
         _require_latest(found.requested, found.name)
-        return DeltaTarget(found.name, found.storage_options)
+        return DeltaTarget(found)
     if isinstance(found, IcebergTable):
         _require_latest(found.requested, found.name)
         return _make_iceberg(found)

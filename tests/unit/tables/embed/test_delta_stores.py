@@ -249,3 +249,16 @@ def test_paths_of_a_table_are_quoted_in_its_log(s3: Any, table: Any) -> None:
         for action in actions(s3, version)
         if "add" in action
     }
+
+
+def test_table_whose_writers_take_a_lock_is_refused(s3: Any, table: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    keys = keys_of(s3)
+    options = {**s3.storage_options, "AWS_S3_LOCKING_PROVIDER": "dynamodb", "AWS_ENDPOINT_URL_DYNAMODB": "http://db"}
+    locked = parquet_bloom.delta(s3.url("t"), storage_options=options)
+    with pytest.raises(ParquetBloomError, match=r"take a lock for each commit \(AWS_S3_LOCKING_PROVIDER\)"):
+        embed_table(locked, ["id"])
+    assert parquet_bloom.read_table(locked, "id = 5").num_rows == 1
+    monkeypatch.setenv("AWS_S3_LOCKING_PROVIDER", "dynamodb")
+    with pytest.raises(ParquetBloomError, match="take a lock for each commit"):
+        embed_table(table, ["id"])
+    assert keys_of(s3) == keys
