@@ -84,6 +84,7 @@ _NO_HASHES: NDArray[np.generic] = np.empty(0, np.uint64)
 _BOUNDED = (Kind.INTEGER, Kind.DATE, Kind.TIME, Kind.TIMESTAMP, Kind.DECIMAL, Kind.FLOAT)  # whose bounds are not cut
 _SAMPLE = 32  # dictionaries that are read to see whether more of them are worth it
 _LEAST_SHARE = 1 / 16  # of the bytes of a row group: a dictionary that costs less is read in any case
+_USUAL_FPP = 0.01  # of filters
 _MANY_CODES = 1024  # fewer are counted, which takes less time than to sort
 
 
@@ -333,11 +334,14 @@ class PruningPredicate:
                 # A bound is a value: what bounds leave has one that matches. Of floats, NaN is beyond both.
                 is_known = column.column_type.kind is not Kind.FLOAT or part.node.operator in ("<", "<=")
                 undecided &= ~(column.low_known & column.high_known & is_known)
-            # A value that a filter does not deny is most likely there: a dictionary hardly ever denies it, either.
-            is_probed = all(id(leaf) in evaluation.denied_by_filters for leaf in tree.leaves(part.node))
+            # A value that a filter does not deny is most likely there: a dictionary hardly ever denies it, either. The
+            # more values are asked for, the likelier it is that a filter has only not denied one that is not there.
+            leaves = tree.leaves(part.node)
+            is_probed = all(id(leaf) in evaluation.denied_by_filters for leaf in leaves)
             likely = undecided & column.filtered if is_probed else np.zeros_like(undecided)
+            share = min(1.0, max(_LEAST_SHARE, _USUAL_FPP * sum(len(leaf.literals) for leaf in leaves)))
             found = self._ask_dictionaries(part, column, np.flatnonzero(undecided & ~likely), read, 1.0)
-            found |= self._ask_dictionaries(part, column, np.flatnonzero(likely), read, _LEAST_SHARE)
+            found |= self._ask_dictionaries(part, column, np.flatnonzero(likely), read, share)
             denied, certain = found
             reason = f"'{part.column}' has no such value in its dictionary"
             evaluation.by_values.append(_ByValues(part, denied, certain, reason, "dictionary"))
