@@ -33,7 +33,7 @@ NEEDED = "with rows"  # row groups that have a matching row
 def print_table(heading: str, names: list[str], lines: dict[str, list[Line]]) -> None:
     """Print a line for each group of lines: the row groups of all of them."""
     columns = [NEEDED, OURS, "best other", *names]
-    print(f"{heading:30}" + "".join(f"{column:>15}" for column in columns))
+    print(f"{heading:37}" + "".join(f"{column:>14}" for column in columns))
     for title, some in lines.items():
         counts = [
             sum(line.expected.row_groups for line in some),
@@ -41,7 +41,7 @@ def print_table(heading: str, names: list[str], lines: dict[str, list[Line]]) ->
             sum(line.best for line in some),
             *(sum(line.scanned[name].row_groups for line in some) for name in names),
         ]
-        print(f"{title:30}" + "".join(f"{count:15,}" for count in counts))
+        print(f"{title:37}" + "".join(f"{count:14,}" for count in counts))
     print()
 
 
@@ -90,8 +90,7 @@ def main() -> None:
             "row groups read, by predicate",
             f"date     {datetime.date.today()}",
             f"peers    {', '.join(versions)}",
-            f"files    of {GROUPS} row groups of {ROWS:,} rows",
-            *(f"lake     {lake.title}: {lake.files} file{'s' * (lake.files > 1)}" for lake in lakes),
+            *(f"lake     {lake.title}: {GROUPS * lake.files} row groups of {ROWS:,} rows" for lake in lakes),
         )
         lines = list(measure(lakes, engines))
     names = list(engines)

@@ -8,7 +8,6 @@ from __future__ import annotations
 import datetime as dt
 import json
 import re
-import sys
 from collections.abc import Callable, Iterator
 from decimal import Decimal
 from functools import cache, lru_cache
@@ -21,7 +20,7 @@ import pyarrow.compute as pc
 import parquet_bloom
 from support.engines import sql_engines
 from support.engines.clickhouse import ClickHouse
-from support.engines.row_group_lakes import ROWS, TOTAL, Lake, id_of, make_rows, uid_of
+from support.engines.row_group_lakes import GROUPS, ROWS, TOTAL, Lake, id_of, make_rows, uid_of
 
 OURS = "parquet_bloom"
 
@@ -291,20 +290,22 @@ class Line(NamedTuple):
 
     Attributes
     ----------
+    total : row groups of the lake.
     expected : the rows that pyarrow finds, and the row groups that these are in.
     scanned : by each engine, ours among them.
     """
 
     lake: str
     predicate: str
+    total: int
     expected: Scanned
     scanned: dict[str, Scanned]
 
     @property
     def best(self) -> int:
-        """The fewest row groups that another engine reads which finds the right rows."""
+        """The fewest row groups that another engine reads which finds the right rows; all if none does."""
         others = [one for name, one in self.scanned.items() if name != OURS and one.rows == self.expected.rows]
-        return min((one.row_groups for one in others), default=sys.maxsize)
+        return min((one.row_groups for one in others), default=self.total)
 
 
 def measure(lakes: list[Lake], engines: dict[str, Any], title: str | None = None) -> Iterator[Line]:
@@ -324,4 +325,5 @@ def measure(lakes: list[Lake], engines: dict[str, Any], title: str | None = None
             for name, engine in engines.items():
                 scanned[name] = SCANS[name](engine, lake, spell(name.lower(), one.where))
             rows, row_groups = expect()[one.title]
-            yield Line(lake.title, one.title, Scanned(rows * lake.files, row_groups * lake.files), scanned)
+            expected = Scanned(rows * lake.files, row_groups * lake.files)
+            yield Line(lake.title, one.title, GROUPS * lake.files, expected, scanned)
