@@ -7,6 +7,7 @@ Whatever is unknown is possible, so that no matching row is ever lost. Many row 
 from __future__ import annotations
 
 import math
+import re
 import threading
 from bisect import bisect_left
 from collections.abc import Callable, Mapping, Sequence
@@ -84,6 +85,7 @@ _NO_HASHES: NDArray[np.generic] = np.empty(0, np.uint64)
 _BOUNDED = (Kind.INTEGER, Kind.DATE, Kind.TIME, Kind.TIMESTAMP, Kind.DECIMAL, Kind.FLOAT)  # whose bounds are not cut
 _SAMPLE = 32  # dictionaries that are read to see whether more of them are worth it
 _LEAST_SHARE = 1 / 16  # of the bytes of a row group: a dictionary that costs less is read in any case
+_WHOLE_NUMBER = re.compile(r"0|-?[1-9][0-9]{0,19}", re.ASCII)
 _USUAL_FPP = 0.01  # of filters
 _MANY_CODES = 1024  # fewer are counted, which takes less time than to sort
 
@@ -474,7 +476,9 @@ class PruningPredicate:
             problem = "the column is not a list of single values in the file"
             self._doubt_all(verdicts, Reason(problem, column=leaf.column))
             return verdicts
-        if isinstance(leaf, IsNotNull | CallIn | CallNotIn):
+        if isinstance(leaf, CallIn) and leaf.function == "string" and column.column_type.kind is Kind.INTEGER:
+            self._evaluate_equal(leaf, column, verdicts, evaluation)
+        elif isinstance(leaf, IsNotNull | CallIn | CallNotIn):
             pass  # statistics are of the values, not of a function's results; of null that is null
         elif isinstance(leaf, PatternLeaf):
             self._evaluate_pattern(leaf, column, verdicts)
@@ -629,7 +633,8 @@ class PruningPredicate:
         key = id(leaf), column_type, column.hash_values
         found = self._values.get(key)
         if found is None:
-            coerced = coerce(leaf.literals, column_type, self._timezone, with_texts=True)
+            literals = _find_whole_numbers(leaf) if isinstance(leaf, CallIn) else leaf.literals
+            coerced = coerce(literals, column_type, self._timezone, with_texts=True)
             if coerced.reasons:
                 found = _StatisticsValues([], _NO_HASHES, _NO_HASHES, coerced.unknown, _NO_HASHES)
             else:
@@ -668,6 +673,11 @@ def _find_beyond(column: PruningStatisticsArray, operator: str, limit: Domain) -
 
 def _has_no_nans(column: PruningStatisticsArray) -> NDArray[np.bool_]:
     return np.zeros(len(column), np.bool_) if column.has_nans is None else column.has_nans == NO
+
+
+def _find_whole_numbers(leaf: CallIn) -> tuple[int, ...]:
+    """Return the whole numbers that are written as one of the texts that a leaf wants."""
+    return tuple(int(text) for text in leaf.values if isinstance(text, str) and _WHOLE_NUMBER.fullmatch(text))
 
 
 def _find_single_values(column: PruningStatisticsArray) -> NDArray[np.bool_]:

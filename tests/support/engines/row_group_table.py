@@ -115,6 +115,7 @@ def predicates() -> list[Predicate]:
         ("lower() =", "lower(path) = '/mixed1/index'", pc.utf8_lower(_field("path")) == "/mixed1/index"),
         ("upper() =", "upper(path) = '/M3/CHECKOUT'", pc.utf8_upper(_field("path")) == "/M3/CHECKOUT"),
         ("CAST to text =", "CAST(n AS VARCHAR) = '13'", n == 13),
+        ("CAST clustered to text =", "CAST(k AS VARCHAR) = '65'", k == 65),
         ("CAST to wider =", "CAST(n AS BIGINT) = 13", n == 13),
         (
             "CAST to date =",
