@@ -310,7 +310,7 @@ class PruningPredicate:
             if not texts:
                 continue
             values = make_array(list(texts.values()), pa.string())
-            known = DictionaryValues(np.array(list(texts), np.intp), np.arange(1, len(texts) + 1), values)
+            known = DictionaryValues(np.array(list(texts), np.intp), np.arange(1, len(texts) + 1), values, {})
             found = self._evaluate_part(part, column, known)
             if found is not None:
                 denied, certain = found
