@@ -398,6 +398,7 @@ class FileColumn(NamedTuple):
     doubts : what of it is not believed in every column chunk, because of the writer.
     legacy_doubts : whether statistics without both bounds of today's fields are not believed.
     shortest_cut : length from which on an upper bound may be cut, see `decode_bounds`.
+    bounds_show_nans : see `WriterRules`.
     """
 
     leaf: SchemaLeaf
@@ -410,6 +411,7 @@ class FileColumn(NamedTuple):
     doubts: Doubt
     legacy_doubts: bool
     shortest_cut: int
+    bounds_show_nans: bool
 
     @classmethod
     def of(cls, footer: Footer, leaf: SchemaLeaf) -> FileColumn:
@@ -426,6 +428,7 @@ class FileColumn(NamedTuple):
             footer.doubts_of(leaf) if rules else Doubt.NOTHING,
             not order and any(rule.columns == LEGACY for rule in rules),
             footer.writer_rules.shortest_cut,
+            footer.writer_rules.bounds_show_nans,
         )
 
 
@@ -487,14 +490,16 @@ def read_column(footers: Sequence[Footer], column: FileColumn, draft: str | None
     else:
         disagrees = np.not_equal(num_values, num_rows)
         has_values[disagrees] = has_nulls[disagrees] = UNKNOWN
-    has_nans = None
-    if column_type.kind is Kind.FLOAT:
-        has_nans = np.where(stored["nan_count"] == 0, NO, UNKNOWN).astype(np.int8)
-        has_nans[(~usual) | (records["statistics_start"] < 0)] = UNKNOWN
     has_filter = (records["filter_offset"] != -1) | (records["filter_fields"] > 0)
     has_filter &= not column.doubts & Doubt.FILTERS
     low, low_known, high, high_known, cut = _decode_bounds(column, data, which, stored)
-    if has_nans is not None:
+    has_nans = None
+    if column_type.kind is Kind.FLOAT:
+        has_none = stored["nan_count"] == 0
+        if column.bounds_show_nans and leaf.physical in _NUMBERS:
+            # Column chunks that parquet-java has copied from other writers' files do not list this encoding.
+            has_none |= (stored["nan_count"] < 0) & low_known & high_known & (records["bit_packed"] == 1)
+        has_nans = np.where(has_none & usual & (records["statistics_start"] >= 0), NO, UNKNOWN).astype(np.int8)
         all_nan = has_null_count & (stored["nan_count"] > 0) & (stored["nan_count"] == num_values - null_count)
         # Bounds that no number is within.
         low[all_nan], high[all_nan] = np.inf, -np.inf

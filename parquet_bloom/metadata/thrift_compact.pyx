@@ -309,7 +309,7 @@ CHUNK_DTYPE = np.dtype([(name, np.int64) for name in (
     "compressed_size", "data_page_offset", "dictionary_page_offset", "path_start", "statistics_start", "filter_offset",
     "filter_length",
     "filter_fields", "offset_index_offset", "offset_index_length", "column_index_offset", "column_index_length",
-    "encrypted", "external", "dictionary_only")])
+    "encrypted", "external", "dictionary_only", "bit_packed")])
 
 ROW_GROUP_DTYPE = np.dtype([(name, np.int64) for name in ("start", "num_rows", "num_columns", "first_chunk")])
 
@@ -339,6 +339,7 @@ cdef struct Chunk:
     int64_t encrypted           # 1 when crypto_metadata or encrypted_column_metadata is there
     int64_t external            # 1 when the data is in another file
     int64_t dictionary_only     # 1 when the footer proves that every value is in the dictionary
+    int64_t bit_packed          # 1 when BIT_PACKED is among the encodings, as parquet-java lists it for levels
 
 
 cdef struct RowGroup:
@@ -403,7 +404,7 @@ cdef enum:
     DATA_PAGE_V2 = 3
 
 
-cdef bint _prove_by_encodings(Cursor cursor) except -1 nogil:
+cdef bint _prove_by_encodings(Cursor cursor, Chunk* chunk) except -1 nogil:
     """Read a chunk's list of encodings; return whether it proves that all data pages are dictionary-encoded.
 
     Only writers of the format's first version tell: they list PLAIN_DICTIONARY for the values and, where pages have plain
@@ -417,7 +418,9 @@ cdef bint _prove_by_encodings(Cursor cursor) except -1 nogil:
         encoding = cursor.integer()
         if encoding == PLAIN_DICTIONARY:
             has_dictionary = True
-        elif encoding != RLE and encoding != BIT_PACKED:  # those are of levels
+        elif encoding == BIT_PACKED:  # it is of levels, as RLE is
+            chunk.bit_packed = 1
+        elif encoding != RLE:
             has_others = True
     return has_dictionary and not has_others
 
@@ -487,7 +490,7 @@ cdef int _index_meta(Cursor cursor, Chunk* chunk) except -1 nogil:
         if field.id == 2:
             _check_elements(cursor, &field, I32)
             if field.type == LIST:
-                by_encodings = _prove_by_encodings(cursor) if by_encodings < 0 else 0
+                by_encodings = _prove_by_encodings(cursor, chunk) if by_encodings < 0 else 0
                 continue
         elif field.id == 8:
             _check_elements(cursor, &field, STRUCT)
@@ -548,7 +551,7 @@ cdef int _index_row_group(Cursor cursor, int64_t number, Records* row_groups, Re
     cdef int64_t* words = <int64_t*>&blank
     for i in range(sizeof(Chunk) // 8):
         words[i] = -1
-    blank.filter_fields = blank.encrypted = blank.external = blank.dictionary_only = 0
+    blank.filter_fields = blank.encrypted = blank.external = blank.dictionary_only = blank.bit_packed = 0
     blank.row_group = number
     row_group.start = cursor.pos
     row_group.num_rows = -1

@@ -145,6 +145,8 @@ ROUNDING_WRITERS = frozenset({
 })  # fmt: skip
 """Writers whose upper bounds are values, or rounded up where they are cut, as far as is known."""
 
+_NAN_IS_GREATEST = (1, 10, 0)  # since this version of parquet-mr, which compares floats as Java's Double.compare does
+
 _BYTES = ("BYTE_ARRAY", "FIXED_LEN_BYTE_ARRAY")
 _DECIMAL, _TIMESTAMP, _INTEGER = 5, 8, 10  # members of LogicalType
 _CONVERTED_DECIMAL, _CONVERTED_TIMESTAMPS, _CONVERTED_UNSIGNED = 5, (9, 10), (11, 12, 13, 14)
@@ -258,11 +260,13 @@ class WriterRules:
     rules : those about some columns; empty if everything is believed.
     shortest_cut : length in bytes from which on upper bounds of texts may be cut without being rounded up, where the
         file does not say that they are exact.
+    bounds_show_nans : whether a bound of floats is NaN where one of the values is, in what the writer encoded itself.
     """
 
     created_by: str
     rules: tuple[Rule, ...]
     shortest_cut: int
+    bounds_show_nans: bool = False
 
     def find(self, column: WriterColumn, stored_schema: bytes | None) -> tuple[Rule, ...]:
         """Return the rules that hold for a column.
@@ -300,7 +304,7 @@ def _has_dictionary(arrow_type: object) -> bool:
     return str(arrow_type).find("dictionary<") >= 0
 
 
-_WITHOUT_RULES = {cut: WriterRules("", (), cut) for cut in (1, SHORTEST_CUT)}
+_make_rules = lru_cache(maxsize=_MAX_WRITERS)(WriterRules)  # one object for all writers without rules
 
 
 @lru_cache(maxsize=_MAX_WRITERS)
@@ -309,7 +313,8 @@ def find_rules(created_by: str | None) -> WriterRules:
     writer = parse_created_by(created_by)
     rules = tuple(rule for rule in RULES if rule.writer == writer.name and _is_faulty(rule, writer))
     cut = SHORTEST_CUT if writer.name in ROUNDING_WRITERS else 1
-    return WriterRules(created_by or "", rules, cut) if rules else _WITHOUT_RULES[cut]
+    shows_nans = writer.name == _PARQUET_MR and not writer.is_before(_NAN_IS_GREATEST)
+    return _make_rules((created_by or "") if rules else "", rules, cut, shows_nans)
 
 
 def _is_faulty(rule: Rule, writer: Writer) -> bool:

@@ -7,23 +7,25 @@ Whatever is unknown is possible, so that no matching row is ever lost. Many row 
 from __future__ import annotations
 
 import math
+import re
 import threading
 from bisect import bisect_left
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from operator import attrgetter, itemgetter
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
+import pyarrow as pa
 from numpy.typing import NDArray
 
 from ..errors import PredicateError
 from ..hashing.coerce import LiteralBounds, coerce, make_bounds
 from ..hashing.column_type import ColumnType, Domain, Kind, make_domain_array
-from ..util.arrow_values import AnyArray
+from ..util.arrow_values import AnyArray, make_array
 from . import tree
 from .column_kinds import is_of_kind
-from .column_parts import DictionaryReader, PredicatePart, evaluate_part, find_column_parts
+from .column_parts import DictionaryReader, DictionaryValues, PredicatePart, evaluate_part, find_column_parts
 from .map_lookup import to_evidence
 from .patterns import find_prefix
 from .pruning_statistics import NO, ColumnShape, KeyHasher, PruningStatistics, PruningStatisticsArray
@@ -80,10 +82,13 @@ POSSIBLE = Verdict(True)
 _PROBE = itemgetter(1)
 _IS_POSSIBLE = attrgetter("possible")
 
+_FUNCTIONS = (CallIn, CallNotIn, PatternLeaf)  # leaves that bounds alone do not decide
 _NO_HASHES: NDArray[np.generic] = np.empty(0, np.uint64)
 _BOUNDED = (Kind.INTEGER, Kind.DATE, Kind.TIME, Kind.TIMESTAMP, Kind.DECIMAL, Kind.FLOAT)  # whose bounds are not cut
 _SAMPLE = 32  # dictionaries that are read to see whether more of them are worth it
 _LEAST_SHARE = 1 / 16  # of the bytes of a row group: a dictionary that costs less is read in any case
+_WHOLE_NUMBER = re.compile(r"0|-?[1-9][0-9]{0,19}", re.ASCII)
+_USUAL_FPP = 0.01  # of filters
 _MANY_CODES = 1024  # fewer are counted, which takes less time than to sort
 
 
@@ -128,6 +133,22 @@ class _StatisticsValues:
     sorted: np.ndarray  # the values, for binary search
 
 
+class _ByValues(NamedTuple):
+    """What is known of a part of the predicate from all values that a column has in a container.
+
+    Attributes
+    ----------
+    denied, certain : where no row matches the part, and where all do.
+    reason, by : of the former, as in `Verdict`.
+    """
+
+    part: PredicatePart
+    denied: NDArray[np.bool_]
+    certain: NDArray[np.bool_]
+    reason: str
+    by: str
+
+
 @dataclass(frozen=True, eq=False)
 class _Evaluation:
     """The containers of one call of `decide_all`, with intermediate results."""
@@ -138,8 +159,7 @@ class _Evaluation:
     denied_by_filters: dict[int, NDArray[np.bool_]] = field(default_factory=dict)
     problems: dict[int, dict[int, str]] = field(default_factory=dict)
     by_bounds: dict[int, NDArray[np.int32]] = field(default_factory=dict)  # verdicts of leaves that no filter changes
-    # A part of the predicate, where dictionaries deny it, and where all rows match it.
-    by_dictionaries: list[tuple[PredicatePart, NDArray[np.bool_], NDArray[np.bool_]]] = field(default_factory=list)
+    by_values: list[_ByValues] = field(default_factory=list)
     # Why dictionaries that were asked for cannot be used, by position.
     without_dictionaries: dict[int, set[Reason]] = field(default_factory=dict)
 
@@ -163,6 +183,7 @@ class PruningPredicate:
         self._evidence = to_evidence(node)
         self._postfix = tree.to_postfix(self._evidence)
         self._parts: list[PredicatePart] | None = None
+        self._has_functions = any(isinstance(leaf, _FUNCTIONS) for leaf in tree.leaves(self._evidence))
         self._probes: Probes = {}
         self.columns: list[str] = sorted(tree.columns(self._evidence))
         self._timezone = timezone
@@ -222,6 +243,8 @@ class PruningPredicate:
                     if problem and maybe:
                         problems[i] = problem
             verdicts = self._evaluate(evaluation)
+        if self._has_functions:
+            verdicts = self._evaluate_single_values(evaluation, verdicts)
         if read_dictionaries is not None:
             verdicts = self._read_dictionaries(evaluation, verdicts, read_dictionaries)
         return verdicts
@@ -244,9 +267,10 @@ class PruningPredicate:
     ) -> NDArray[np.int32]:
         """Return the verdicts by what is known; `assumed` says where some terms of the postfix form are impossible."""
         results: list[NDArray[np.int32]] = []
-        denied: dict[int, tuple[PredicatePart, NDArray[np.bool_]]] = {}
-        for part, where, _ in evaluation.by_dictionaries:
-            denied |= dict.fromkeys(part.places, (part, where))
+        denied: dict[int, list[_ByValues]] = {}
+        for known in evaluation.by_values:
+            for place in known.part.places:
+                denied.setdefault(place, []).append(known)
         for place, item in enumerate(self._postfix):
             if isinstance(item, tuple):
                 connective, count = item
@@ -259,25 +283,48 @@ class PruningPredicate:
                     if id(item) not in evaluation.spans:  # it cannot be probed, so that filters do not change it
                         evaluation.by_bounds[id(item)] = verdicts
                 results.append(verdicts)
-            if place in denied:
-                part, where = denied[place]
+            for known in denied.get(place, ()):
                 results[-1] = results[-1].copy()
-                where = where & self.possible(results[-1])
-                self._rule_out(results[-1], where, f"'{part.column}' has no such value in its dictionary", "dictionary")
+                self._rule_out(results[-1], known.denied & self.possible(results[-1]), known.reason, known.by)
             if assumed and place in assumed:
                 results[-1] = results[-1].copy()
                 self._rule_out(results[-1], assumed[place], "it is assumed to be impossible", "dictionary")
         return results[0]
 
+    def _get_parts(self) -> list[PredicatePart]:
+        with self._naming:  # what is known of literals goes by the identity of the parts, so they are made once
+            if self._parts is None:
+                self._parts = find_column_parts(self._evidence)
+        return self._parts
+
+    def _evaluate_single_values(self, evaluation: _Evaluation, verdicts: NDArray[np.int32]) -> NDArray[np.int32]:
+        """Return the verdicts once patterns and functions are evaluated where bounds leave a text column one value."""
+        for part in self._get_parts():
+            column = evaluation.columns[part.column]
+            if column is None or column.holds is not ColumnShape.VALUES or column.column_type.kind is not Kind.STRING:
+                continue
+            if part.is_of_elements or not any(isinstance(leaf, _FUNCTIONS) for leaf in tree.leaves(part.node)):
+                continue  # bounds decide the others
+            single = _find_single_values(column) & self.possible(verdicts)
+            texts = {i: text for i in np.flatnonzero(single).tolist() if (text := _decode(column.low[i])) is not None}
+            if not texts:
+                continue
+            values = make_array(list(texts.values()), pa.string())
+            known = DictionaryValues(np.array(list(texts), np.intp), np.arange(1, len(texts) + 1), values, {})
+            found = self._evaluate_part(part, column, known)
+            if found is not None:
+                denied, certain = found
+                reason = f"the only value of '{part.column}' does not match"
+                evaluation.by_values.append(_ByValues(part, denied, certain, reason, "range"))
+                verdicts = self._evaluate(evaluation)
+        return verdicts
+
     def _read_dictionaries(
         self, evaluation: _Evaluation, verdicts: NDArray[np.int32], read: DictionaryReader
     ) -> NDArray[np.int32]:
         """Return the verdicts once dictionaries are read, as far as they may change them; part by part."""
-        with self._naming:  # what is known of literals goes by the identity of the parts, so they are made once
-            if self._parts is None:
-                self._parts = find_column_parts(self._evidence)
         usable = []
-        for part in self._parts:
+        for part in self._get_parts():
             column = evaluation.columns[part.column]
             shape = ColumnShape.ELEMENTS if part.is_of_elements else ColumnShape.VALUES
             if column is not None and column.holds is shape:
@@ -294,13 +341,17 @@ class PruningPredicate:
                 # A bound is a value: what bounds leave has one that matches. Of floats, NaN is beyond both.
                 is_known = column.column_type.kind is not Kind.FLOAT or part.node.operator in ("<", "<=")
                 undecided &= ~(column.low_known & column.high_known & is_known)
-            # A value that a filter does not deny is most likely there: a dictionary hardly ever denies it, either.
-            is_probed = all(id(leaf) in evaluation.denied_by_filters for leaf in tree.leaves(part.node))
+            # A value that a filter does not deny is most likely there: a dictionary hardly ever denies it, either. The
+            # more values are asked for, the likelier it is that a filter has only not denied one that is not there.
+            leaves = tree.leaves(part.node)
+            is_probed = all(id(leaf) in evaluation.denied_by_filters for leaf in leaves)
             likely = undecided & column.filtered if is_probed else np.zeros_like(undecided)
+            share = min(1.0, max(_LEAST_SHARE, _USUAL_FPP * sum(len(leaf.literals) for leaf in leaves)))
             found = self._ask_dictionaries(part, evaluation, np.flatnonzero(undecided & ~likely), read, 1.0)
-            found |= self._ask_dictionaries(part, evaluation, np.flatnonzero(likely), read, _LEAST_SHARE)
+            found |= self._ask_dictionaries(part, evaluation, np.flatnonzero(likely), read, share)
             denied, certain = found
-            evaluation.by_dictionaries.append((part, denied, certain))
+            reason = f"'{part.column}' has no such value in its dictionary"
+            evaluation.by_values.append(_ByValues(part, denied, certain, reason, "dictionary"))
             if denied.any():
                 verdicts = self._evaluate(evaluation)
         return self._add_doubts(evaluation, self._find_certain(evaluation, verdicts))
@@ -336,17 +387,26 @@ class PruningPredicate:
                 if problem is not None:
                     reason = Reason(f"its dictionary cannot be used: {problem}", column=part.column)
                     evaluation.without_dictionaries.setdefault(position, set()).add(reason)
-            try:
-                verdicts = evaluate_part(part, dictionaries, self._timezone, self._probes)
-            except PredicateError:  # rows are evaluated, which is an error where it should be
+            decided = self._evaluate_part(part, column, dictionaries)
+            if decided is None:
                 break
-            at = dictionaries.positions
-            has_no_nulls = column.has_nulls[at] == NO
-            found[0, at] = ~verdicts.any_value & (not verdicts.null or has_no_nulls)
-            if not part.is_of_elements:
-                found[1, at] = verdicts.all_values & (verdicts.null or has_no_nulls)
-            num_decided = np.count_nonzero(found[0, at] | found[1, at])
-            share = max(_LEAST_SHARE, num_decided / max(len(at), 1))
+            found |= decided
+            share = max(_LEAST_SHARE, np.count_nonzero(decided.any(axis=0)) / max(len(dictionaries.positions), 1))
+        return found
+
+    def _evaluate_part(
+        self, part: PredicatePart, column: PruningStatisticsArray, known: DictionaryValues
+    ) -> NDArray[np.bool_] | None:
+        """Return where values deny a part, and where they make it certain, as two rows; None if it is an error."""
+        try:
+            verdicts = evaluate_part(part, known, self._timezone, self._probes)
+        except PredicateError:  # rows are evaluated, which is an error where it should be
+            return None
+        found, at = np.zeros((2, len(column)), np.bool_), known.positions
+        has_no_nulls = column.has_nulls[at] == NO
+        found[0, at] = ~verdicts.any_value & (not verdicts.null or has_no_nulls)
+        if not part.is_of_elements:
+            found[1, at] = verdicts.all_values & (verdicts.null or has_no_nulls)
         return found
 
     def _add_doubts(self, evaluation: _Evaluation, verdicts: NDArray[np.int32]) -> NDArray[np.int32]:
@@ -360,13 +420,13 @@ class PruningPredicate:
 
     def _find_certain(self, evaluation: _Evaluation, verdicts: NDArray[np.int32]) -> NDArray[np.int32]:
         """Return the verdicts, with those of containers all of whose rows match."""
-        is_known = any(certain.any() for _, _, certain in evaluation.by_dictionaries)
+        is_known = any(known.certain.any() for known in evaluation.by_values)
         if not is_known and not any(isinstance(leaf, IsNull | IsNotNull) for leaf in tree.leaves(self._evidence)):
             return verdicts
-        known: dict[int, NDArray[np.bool_]] = {}
-        for part, _, certain in evaluation.by_dictionaries:
-            for place in part.places:
-                known[place] = known[place] | certain if place in known else certain
+        certain: dict[int, NDArray[np.bool_]] = {}
+        for known in evaluation.by_values:
+            for place in known.part.places:
+                certain[place] = certain[place] | known.certain if place in certain else known.certain
         results: list[NDArray[np.bool_]] = []
         for place, item in enumerate(self._postfix):
             if isinstance(item, tuple):
@@ -376,8 +436,8 @@ class PruningPredicate:
             else:
                 assert isinstance(item, Leaf)
                 results.append(self._is_certain_by_nulls(item, evaluation))
-            if place in known:
-                results[-1] = results[-1] | known[place]
+            if place in certain:
+                results[-1] = results[-1] | certain[place]
         numbers = verdicts.copy()
         for number in np.unique(verdicts[results[0]]).tolist():
             verdict = self.verdicts[number]
@@ -439,7 +499,9 @@ class PruningPredicate:
             problem = "the column is not a list of single values in the file"
             self._doubt_all(verdicts, Reason(problem, column=leaf.column))
             return verdicts
-        if isinstance(leaf, IsNotNull | CallIn | CallNotIn):
+        if isinstance(leaf, CallIn) and leaf.function == "string" and column.column_type.kind is Kind.INTEGER:
+            self._evaluate_equal(leaf, column, verdicts, evaluation)
+        elif isinstance(leaf, IsNotNull | CallIn | CallNotIn):
             pass  # statistics are of the values, not of a function's results; of null that is null
         elif isinstance(leaf, PatternLeaf):
             self._evaluate_pattern(leaf, column, verdicts)
@@ -555,13 +617,10 @@ class PruningPredicate:
         if None in leaf.literals:
             self._rule_out(verdicts, slice(None), f"a comparison of {name} with NULL is never true", "type")
             return
-        is_known = column.low_known & column.high_known
+        is_single = _find_single_values(column)
         if column.column_type.kind is Kind.FLOAT:  # engines that widen the column find another value than the nearest
-            is_known = is_known & _has_no_nans(column) & (column.column_type.length == 8)
-        constant = np.flatnonzero(is_known)
-        if column.cut is not None:  # values need not be what they begin with
-            constant = constant[~column.cut[constant]]
-        constant = constant[column.low[constant] == column.high[constant]]
+            is_single &= _has_no_nans(column) & (column.column_type.length == 8)
+        constant = np.flatnonzero(is_single)
         if not len(constant):
             return
         literals = self._get_values(leaf, column)
@@ -597,7 +656,8 @@ class PruningPredicate:
         key = id(leaf), column_type, column.hash_values
         found = self._values.get(key)
         if found is None:
-            coerced = coerce(leaf.literals, column_type, self._timezone, with_texts=True)
+            literals = _find_whole_numbers(leaf) if isinstance(leaf, CallIn) else leaf.literals
+            coerced = coerce(literals, column_type, self._timezone, with_texts=True)
             if coerced.reasons:
                 found = _StatisticsValues([], _NO_HASHES, _NO_HASHES, coerced.unknown, _NO_HASHES)
             else:
@@ -636,6 +696,27 @@ def _find_beyond(column: PruningStatisticsArray, operator: str, limit: Domain) -
 
 def _has_no_nans(column: PruningStatisticsArray) -> NDArray[np.bool_]:
     return np.zeros(len(column), np.bool_) if column.has_nans is None else column.has_nans == NO
+
+
+def _find_whole_numbers(leaf: CallIn) -> tuple[int, ...]:
+    """Return the whole numbers that are written as one of the texts that a leaf wants."""
+    return tuple(int(text) for text in leaf.values if isinstance(text, str) and _WHOLE_NUMBER.fullmatch(text))
+
+
+def _find_single_values(column: PruningStatisticsArray) -> NDArray[np.bool_]:
+    """Return the containers whose bounds are one value, which all that is not null equals, but for NaN."""
+    single = column.low_known & column.high_known
+    if column.cut is not None:  # values need not be what they begin with
+        single &= ~column.cut
+    single[single] = column.low[single] == column.high[single]
+    return single
+
+
+def _decode(stored: bytes) -> str | None:
+    try:
+        return stored.decode()
+    except UnicodeDecodeError:
+        return None
 
 
 def _find_successor(prefix: bytes) -> bytes | None:

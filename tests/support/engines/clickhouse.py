@@ -36,15 +36,21 @@ class ClickHouse:
     Parameters
     ----------
     folder : where the session keeps what it needs.
+
+    Attributes
+    ----------
+    rows_read : of files by the last query.
     """
 
     def __init__(self, folder: Path):
         self.process = LineProcess([sys.executable, str(Path(__file__).resolve()), str(folder)])
+        self.rows_read = 0
 
     def __call__(self, query: str) -> list[list[Any]]:
         answer = json.loads(self.process.ask(json.dumps(query)))
         if "error" in answer:
             raise ClickHouseError(answer["error"])
+        self.rows_read = answer["rows_read"]
         return answer["rows"]
 
     def __enter__(self) -> ClickHouse:
@@ -93,8 +99,9 @@ def main(folder: str) -> None:
     answers = sys.stdout
     for line in sys.stdin:
         try:
-            text = str(connection.query(json.loads(line), "JSONCompactEachRow"))
-            answer: dict[str, Any] = {"rows": [json.loads(row) for row in text.splitlines()]}
+            result = connection.query(json.loads(line), "JSONCompactEachRow")
+            rows = [json.loads(row) for row in str(result).splitlines()]
+            answer: dict[str, Any] = {"rows": rows, "rows_read": result.storage_rows_read()}
         except Exception as error:
             answer = {"error": str(error)}
         answers.write(json.dumps(answer) + "\n")

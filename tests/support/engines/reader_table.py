@@ -1,4 +1,4 @@
-"""Engines that skip a row group by its filter, by type and predicate: measured, and as a Markdown table.
+"""Engines that skip a row group by its filter, by type: measured, and as a Markdown table.
 
     python tests/support/engines/reader_table.py [--spark]
 
@@ -13,7 +13,7 @@ import math
 import random
 import sys
 import tempfile
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -264,97 +264,6 @@ def losses(folder: Path, engine: str, ask: Engine) -> dict[str, str]:
     }
 
 
-# ---------------------------------------------------------------------------------------------------- predicates
-
-ROWS, SPAN = 4000, 10**9  # of a row group, and what values lie within
-PRESENT, OTHER, OUTSIDE = 500_000_001, 700_000_001, 5_000
-PREDICATES = (
-    "=",
-    "AND",
-    "IN, 100 values",
-    "IN, 5,000 values",
-    "IN, 100,000 values",
-    "IN with NULL",
-    "null-safe =",
-    "a=x OR a=y",
-    "a=x OR b=y, both filtered",
-    "a=x OR unfiltered column",
-)
-
-
-def keys_table() -> pa.Table:
-    """Even numbers in `a` and `b`, but for one row each; `c` has no filter, and lies within 0 and 999."""
-    total = peers.GROUPS * ROWS
-    even = [(number * 2_654_435_761 % SPAN) // 2 * 2 for number in range(total)]
-    for start in range(0, total, ROWS):
-        even[start], even[start + 1] = 0, SPAN
-    a, b = list(even), list(reversed(even))
-    a[ROWS + 7], b[ROWS + 7] = PRESENT, OTHER
-    for start in range(0, total, ROWS):
-        b[start], b[start + 1] = 0, SPAN
-    return pa.table({"a": a, "b": b, "c": [number % 1000 for number in range(total)]})
-
-
-def condition(engine: str, title: str) -> str:
-    """A predicate that one row fulfils; all other values are odd, and absent."""
-    same = "<=>" if engine in ("spark", "clickhouse") else "IS NOT DISTINCT FROM"
-    if title.startswith("IN, "):
-        return f"a IN ({', '.join(map(str, absent_keys(title)))}, {PRESENT})"
-    return {
-        "=": f"a = {PRESENT}",
-        "AND": f"a = {PRESENT} AND b = {OTHER}",
-        "IN with NULL": f"a IN ({PRESENT}, NULL)",
-        "null-safe =": f"a {same} {PRESENT}",
-        "a=x OR a=y": f"a = {PRESENT} OR a = {OTHER}",
-        "a=x OR b=y, both filtered": f"a = {PRESENT} OR b = {PRESENT}",
-        "a=x OR unfiltered column": f"a = {PRESENT} OR c = {OUTSIDE}",
-    }[title]
-
-
-def absent_keys(title: str) -> list[int]:
-    count = int(title.split()[1].replace(",", "")) - 1
-    return [(number * 9973 % (SPAN // 2)) * 2 + 1 for number in range(1, count + 1)]
-
-
-def our_condition(title: str) -> Any:
-    if title.startswith("IN, "):
-        return [("a", "in", [*absent_keys(title), PRESENT])]
-    return condition(OURS, title)
-
-
-class Keys:
-    """A file for predicates, the same with cleared filters, and what we do with it."""
-
-    def __init__(self, folder: Path):
-        plain, self.path = folder / "keys-plain.parquet", folder / "keys.parquet"
-        pq.write_table(keys_table(), plain, row_group_size=ROWS, use_dictionary=False)
-        # 100,000 keys are queried: by chance none may be found.
-        parquet_bloom.embed(plain, dict.fromkeys(("a", "b"), 1e-7), output=self.path)
-        self.cleared = peers.with_zeroed_filters(self.path, folder / "keys-cleared.parquet")
-        self.ours = {title: self._ours(title) for title in PREDICATES}
-
-    def _ours(self, title: str) -> str:
-        where = our_condition(title)
-        rows = parquet_bloom.read_table(self.path, where).num_rows
-        (file,) = parquet_bloom.prune(self.path, where).files
-        by = set().union(*(group.by for group in file.row_groups))
-        return "loses rows" if rows != 1 else "yes" if file.selected == [1] and "filter" in by else "no"
-
-
-def predicates_table(
-    keys: Keys, engines: dict[str, Engine], titles: Sequence[str] = PREDICATES
-) -> dict[str, dict[str, str]]:
-    """{predicate: {engine: what it does}}."""
-    table = {title: {OURS: keys.ours[title]} for title in titles}
-    for engine, ask in engines.items():
-        questions = [(file, condition(engine, title)) for title in titles for file in (keys.path, keys.cleared)]
-        answers = ask(questions)
-        for title, rows, remaining in zip(titles, answers[::2], answers[1::2], strict=True):
-            state = "error" if rows is None else "loses rows" if rows != 1 else "no" if remaining else "yes"
-            table[title][engine] = state
-    return table
-
-
 # -------------------------------------------------------------------------------------------------------- the page
 
 
@@ -380,8 +289,6 @@ def main() -> None:
                 builder = builder.config(f"spark.sql.parquet.{kind}RebaseModeInRead", "CORRECTED")
             engines["spark"] = engine("spark", builder.getOrCreate())
         print(markdown(types_table(folder, haystacks(folder), engines), "type"))
-        print()
-        print(markdown(predicates_table(Keys(folder), engines), "predicate"))
 
 
 if __name__ == "__main__":

@@ -85,7 +85,7 @@ class DataFusion(Engine):
     def version(self) -> str:
         return f"DataFusion {self.module.__version__}"
 
-    def _table(self, path: Path | str) -> str:
+    def table(self, path: Path | str) -> str:
         """The name of a file's table. A context for a few files: what it knows of files, it keeps."""
         if self.context is None or len(self.names) >= 8:
             self.context = self.module.SessionContext(self.module.SessionConfig().with_target_partitions(1))
@@ -96,7 +96,7 @@ class DataFusion(Engine):
         return self.names[str(path)]
 
     def count(self, path: Path | str, where: str) -> int:
-        query = f"SELECT count(*) AS n FROM {self._table(path)} WHERE {where}"
+        query = f"SELECT count(*) AS n FROM {self.table(path)} WHERE {where}"
         return self.context.sql(query).collect()[0].column(0)[0].as_py()
 
     def write(self, source: str, target: str, filters: bool, group: int, **options: Any) -> None:
@@ -104,7 +104,7 @@ class DataFusion(Engine):
         if filters:  # a number given is enough to turn filters on
             given |= {"bloom_filter_ndv": 200, "bloom_filter_fpp": 0.001}
         text = ", ".join(f"'format.{key}' '{value}'" for key, value in (given | options).items())
-        copied = f"SELECT * FROM {self._table(source)}"
+        copied = f"SELECT * FROM {self.table(source)}"
         self.context.sql(f"COPY ({copied}) TO '{target}' STORED AS PARQUET OPTIONS ({text})").collect()
 
 
@@ -124,15 +124,20 @@ class ClickHouse(Engine):
         return int(str(self.session.query(query, "CSV")).strip())
 
     def write(self, source: str, target: str, filters: bool, group: int, **options: Any) -> None:
-        given = {"row_group_size": group, "write_bloom_filter": int(filters), "string_as_string": 0, **options}
-        text = ", ".join(f"output_format_parquet_{key} = {value}" for key, value in given.items())
-        self.session.query(
-            f"INSERT INTO FUNCTION file('{target}', Parquet) SELECT * FROM file('{source}', Parquet) "
-            f"SETTINGS max_threads = 1, {text}"
-        )
+        self.session.query(clickhouse_copy(source, target, filters, group, **options))
 
     def close(self) -> None:
         self.session.close()
+
+
+def clickhouse_copy(source: str, target: str, filters: bool, group: int, **options: Any) -> str:
+    """Return the query by which ClickHouse writes a file, see `Engine.write`."""
+    given = {"row_group_size": group, "write_bloom_filter": int(filters), "string_as_string": 0, **options}
+    text = ", ".join(f"output_format_parquet_{key} = {value}" for key, value in given.items())
+    return (
+        f"INSERT INTO FUNCTION file('{target}', Parquet) SELECT * FROM file('{source}', Parquet) "
+        f"SETTINGS max_threads = 1, {text}"
+    )
 
 
 class Spark(Engine):

@@ -5,11 +5,14 @@ from __future__ import annotations
 import datetime as dt
 import pickle
 import uuid
+from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.compute as pc
+import pyarrow.parquet as pq
 import pytest
 
+import parquet_bloom
 from parquet_bloom.errors import PredicateError
 from parquet_bloom.predicate import parse, parse_sql, tree
 from parquet_bloom.predicate.key_expression import KeyExpression, parse_key
@@ -160,3 +163,26 @@ def test_texts_of_keys() -> None:
     assert not isinstance(parse_key('"lower(email)"'), KeyExpression)
     with pytest.raises(PredicateError):
         parse_key("(a, b, a)")
+
+
+@pytest.mark.parametrize(
+    ("texts", "by", "rows"),
+    [
+        ("'5'", {"range": 1}, 1),
+        ("'6'", {"range": 1, "filter": 1}, 0),
+        ("'-30', '1000'", {}, 2),
+        ("'-30', '6', NULL, 'x'", {"filter+range": 1}, 1),
+        ("'05', '+5', '5.0', ' 5', '-0', '٥', ''", {"type": 2}, 0),
+        (f"'{'9' * 5000}'", {"type": 2}, 0),
+    ],
+)
+def test_texts_of_whole_numbers_are_held_against_bounds_and_filters(
+    tmp_path: Path, texts: str, by: dict[str, int], rows: int
+) -> None:
+    path = tmp_path / "a.parquet"
+    numbers = pa.array([-30, None, -10, 5, 7, 1000], pa.int32())
+    pq.write_table(pa.table({"n": numbers}), path, row_group_size=3, use_dictionary=False)
+    parquet_bloom.embed(path, {"n": 1e-6})
+    where = f"CAST(n AS VARCHAR) IN ({texts})"
+    assert parquet_bloom.prune(path, where).skipped_by == by
+    assert parquet_bloom.read_table(path, where).num_rows == rows

@@ -46,6 +46,27 @@ def test_rows_of_like_are_those_of_duckdb(path):
             assert rows(path, where) == [row for (row,) in expected], where
 
 
+@pytest.mark.parametrize(
+    "where",
+    [
+        "t LIKE '%b'",
+        "t NOT LIKE '%a%'",
+        "regexp_matches(t, '^a.')",
+        "lower(t) = 'a'",
+        "upper(t) <> 'AB'",
+        "CAST(t AS VARCHAR) IN ('a', 'ab')",
+        "NOT (t LIKE '%a%' OR lower(t) = 'b')",
+        "t LIKE '%a%' AND t <> 'a'",
+        "t LIKE '%a' OR n = 5",
+        "t IS NULL OR t LIKE '_b'",
+    ],
+)
+def test_bounds_that_are_one_text_decide_every_pattern(path, where):
+    found = rows(path, where)
+    assert found
+    assert parquet_bloom.prune(path, where).files[0].selected == found
+
+
 @pytest.mark.parametrize("piece", ["a", "ab", "%", "_", "\\", "", "日", "zz"])
 def test_pieces_of_texts_are_found_by_every_notation(path, piece):
     ours = {
@@ -89,7 +110,10 @@ def test_rows_of_expressions_are_those_of_duckdb(path, expression):
         ("starts_with(t, 'ä')", ["ä", "äb"]),
     ],
 )
-def test_bounds_rule_out_by_what_texts_begin_with(path, where, groups):
+def test_bounds_rule_out_by_what_texts_begin_with(tmp_path, where, groups):
+    pairs = [None if text is None else text + end for text in TEXTS for end in ("", "!")]
+    path = str(tmp_path / "a.parquet")
+    pq.write_table(pa.table({"t": pairs}), path, row_group_size=2, use_dictionary=False)
     assert [TEXTS[n] for n in parquet_bloom.prune(path, where).selected[path]] == groups
 
 

@@ -378,3 +378,14 @@ def test_dictionary_in_a_store_is_read_if_the_row_group_is_worth_a_request(tmp_p
     plan = parquet_bloom.prune("a.parquet", "k = 7", filesystem=files, cache=None)
     assert plan.skipped_by == ({"dictionary": plan.total_row_groups} if is_read else {})
     assert len(files.ranges_read) == 1 + is_read
+
+
+def test_dictionary_is_read_where_filters_were_asked_for_many_values(tmp_path):
+    """What a filter does not deny of one value is there, most likely; of many values it need not be."""
+    table = pa.table({"k": list(range(0, 2000, 2)), "wide": [f"{number:050}" for number in range(1000)]})
+    path = write(tmp_path / "a.parquet", table, compression="none", write_statistics=False)
+    parquet_bloom.embed(path, {"k": 0.1})
+    not_denied = [odd for odd in range(1, 2000, 2) if parquet_bloom.prune(path, f"k = {odd}").skipped_by == {}]
+    assert not_denied
+    values = ", ".join(map(str, [not_denied[0], *range(2001, 2199, 2)]))
+    assert parquet_bloom.prune(path, f"k IN ({values})").skipped_by == {"dictionary": 1}

@@ -1,12 +1,13 @@
 """Floats are pruned by order where the footer says that none of them is NaN, which is above all numbers."""
 
 import math
+import struct
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from support.oracle.oracle import I64
-from support.writers.surgery import each_chunk, rewrite_footer
+from support.oracle.oracle import BINARY, I32, I64, LIST, Many
+from support.writers.surgery import each_chunk, rewrite_footer, with_bounds
 
 import parquet_bloom
 
@@ -59,3 +60,37 @@ def test_one_value_and_no_nan_has_no_other(tmp_path):
     assert parquet_bloom.prune(path, "x <> 1.5").skipped_by == {"range": 1}
     assert parquet_bloom.prune(path, "NOT x IN (1.5, 7)").skipped_by == {"range": 1}
     assert parquet_bloom.prune(path, "x <> 2").skipped_by == {}
+
+
+CREATED_BY, ENCODINGS, BIT_PACKED = 6, 2, 4
+SPARK = "parquet-mr version 1.17.0 (build abc)"
+
+
+@pytest.mark.parametrize(
+    ("created_by", "encodings", "skipped"),
+    [
+        (SPARK, [0, 3, BIT_PACKED], {"range": 1}),
+        ("parquet-mr version 1.10.0", [0, 3, BIT_PACKED], {"range": 1}),
+        (SPARK, [0, 3], {}),  # as in files of others that parquet-java has put together
+        ("parquet-mr version 1.9.1", [0, 3, BIT_PACKED], {}),
+        ("parquet-mr version 1.10.0-SNAPSHOT", [0, 3, BIT_PACKED], {}),
+        ("parquet-mr version new", [0, 3, BIT_PACKED], {}),
+        ("parquet-mr compatible Photon version 2.0", [0, 3, BIT_PACKED], {}),
+        ("parquet-cpp-arrow version 26.0.1", [0, 3, BIT_PACKED], {}),
+    ],
+)
+@pytest.mark.parametrize("arrow_type", [pa.float64(), pa.float32()])
+def test_bounds_of_parquet_java_show_nan(tmp_path, created_by, encodings, skipped, arrow_type):
+    path = write(tmp_path / "a.parquet", [1.5, 2.0, None, -0.0], arrow_type, None)
+
+    def change(footer):
+        footer.set(CREATED_BY, BINARY, created_by.encode())
+        for _, metadata in each_chunk(footer):
+            metadata.set(ENCODINGS, LIST, Many(I32, encodings))
+
+    rewrite_footer(path, change)
+    assert parquet_bloom.prune(path, "x > 2.5").skipped_by == skipped
+    low, high, nan = (struct.pack("<d" if arrow_type == pa.float64() else "<f", bound) for bound in (0, 2, math.nan))
+    for bounds, counts in [((low, nan), {}), ((low, b""), {}), (None, {}), ((low, high), {"nan_count": 1})]:
+        with_bounds(path, "x", [bounds], null_count=1, **counts)
+        assert parquet_bloom.prune(path, "x > 2.5").skipped_by == {}, bounds
