@@ -7,6 +7,7 @@ except ModuleNotFoundError:
     raise ModuleNotFoundError(_problem, name="pyspark") from None
 
 from .build_index import build_index
+from .embed_into_table import embed_table
 from .install import install
 from .job_report import EmbedJobReport, FileResult, FileVerdict, VerifyJobReport
 from .lake_jobs import advise, embed, verify
@@ -26,6 +27,7 @@ __all__ = [
     "advise",
     "build_index",
     "embed",
+    "embed_table",
     "explain_prune",
     "install",
     "locate",

@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterable, Iterator
 from types import TracebackType
-from typing import TYPE_CHECKING, Self, TypeVar
+from typing import TYPE_CHECKING, Literal, Self, TypeVar
 
 if TYPE_CHECKING:
     from rich.progress import Progress, TaskID
@@ -18,20 +18,23 @@ _ROUNDING = 1e-6  # rounding error of a sum of fractions of a file
 
 
 class Bar:
-    """Shows the number of completed files. In the first second nothing is drawn, nor is `rich` imported.
+    """Shows how much of the work is done. In the first second nothing is drawn, nor is `rich` imported.
 
     Parameters
     ----------
     what : description of the work.
-    total : number of files.
+    total : number of files, or bytes.
     visible : False for a bar that is never drawn.
     color : whether to use colors.
+    unit : what is counted; "MB" for bytes.
     """
 
-    def __init__(self, what: str, total: int, visible: bool, color: bool) -> None:
+    def __init__(
+        self, what: str, total: int, visible: bool, color: bool, unit: Literal["files", "MB"] = "files"
+    ) -> None:
         self._what = what
         self._total = total
-        self._color = color
+        self._color, self._unit, self._divisor = color, unit, 1 if unit == "files" else 1_000_000
         self._done = 0.0
         self._lock = threading.Lock()
         self._moving = threading.Lock()
@@ -73,7 +76,7 @@ class Bar:
         return move
 
     def update(self, done: int, total: int) -> None:
-        """Set the number of completed files and their total, without `track`."""
+        """Set what is done and the total, without `track`."""
         self._total = total
         self._move(done)
 
@@ -101,7 +104,10 @@ class Bar:
         self._done = done
         progress, task = self._progress, self._task
         if progress is not None and task is not None:
-            progress.update(task, completed=done, total=self._total, files=f"{int(done + _ROUNDING):,}/{self._total:,}")
+            progress.update(task, completed=done, total=self._total, amount=self._describe(done))
+
+    def _describe(self, done: float) -> str:
+        return f"{int(done + _ROUNDING) // self._divisor:,}/{self._total // self._divisor:,} {self._unit}"
 
     def _appear(self) -> None:
         from rich.console import Console
@@ -113,7 +119,7 @@ class Bar:
             columns = (
                 TextColumn("{task.description}"),
                 BarColumn(),
-                TextColumn("{task.fields[files]} files"),
+                TextColumn("{task.fields[amount]}"),
                 TimeRemainingColumn(),
                 TextColumn("left"),
             )
@@ -125,7 +131,7 @@ class Bar:
                 redirect_stdout=False,
                 redirect_stderr=False,
             )
-            self._task = progress.add_task(self._what, total=self._total, files=f"0/{self._total:,}")
+            self._task = progress.add_task(self._what, total=self._total, amount=self._describe(0))
             progress.start()
             self._progress = progress
         self._move(self._done)

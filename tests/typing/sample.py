@@ -30,6 +30,7 @@ from parquet_bloom.types import (
     Dataset,
     DropReport,
     EmbedReport,
+    EmbedTableReport,
     IndexSnapshot,
     IndexStats,
     Probed,
@@ -177,6 +178,7 @@ def fail() -> str | None:
 
 def distribute(session: SparkSession, df: DataFrame) -> DataFrame:
     assert_type(bloom.embed(session, "lake", ["id"]), bloom.EmbedJobReport)
+    assert_type(bloom.embed_table(session, "events", ["id"]), EmbedTableReport)
     assert_type(bloom.verify(session, "lake"), bloom.VerifyJobReport)
     assert_type(bloom.advise(session, "lake"), AdviceReport)
     assert_type(bloom.write_options(["id"], ndv=1000), dict[str, str])

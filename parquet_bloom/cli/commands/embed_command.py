@@ -93,6 +93,12 @@ class EmbedOptions(CommandOptions):
         "SQL", "With --commit: only in files that match by the values of their partition columns."
     )
     max_files: int | None = option("N", "With --commit: in N files at most.", type=POSITIVE)
+    max_bytes: int | None = option("N", "With --commit: in files of N bytes at most, but at least one.", type=POSITIVE)
+    commit_bytes: int | None = option(
+        "N",
+        "With --commit: commit after each N bytes of old files, 64 GiB by default; a run that is killed loses no more.",
+        type=POSITIVE,
+    )
     retries: int | None = option(
         "N",
         "With --commit: how often to try again when other writers have committed meanwhile; 5 by default.",
@@ -138,6 +144,7 @@ def embed(output: Output, given: EmbedOptions) -> int:
         _refuse(of_files | {"--skip-broken": given.skip_broken}, "--commit and {} exclude each other")
         return _embed_into_table(output, given, requested)
     of_tables = {"--where": given.where, "--max-files": given.max_files, "--retries": given.retries}
+    of_tables |= {"--max-bytes": given.max_bytes, "--commit-bytes": given.commit_bytes}
     of_tables |= {"--set-property": given.set_property, "--iceberg-catalog": table.catalog, "--table": table.name}
     _refuse(of_tables, "{} is for a table: add --commit")
     if not given.paths:
@@ -183,9 +190,11 @@ def _embed_into_table(output: Output, given: EmbedOptions, columns: Mapping[str,
     options: dict[str, Any] = {} if given.retries is None else {"retries": given.retries}
     if click.get_current_context().get_parameter_source("jobs") is not ParameterSource.DEFAULT:
         options["threads"] = given.jobs
-    options |= {"where": given.where, "max_files": given.max_files, "set_property": given.set_property}
+    options |= {} if given.commit_bytes is None else {"commit_bytes": given.commit_bytes}
+    options |= {"where": given.where, "max_files": given.max_files, "max_bytes": given.max_bytes}
+    options |= {"set_property": given.set_property}
     options |= {"fpp": given.fpp, "dry_run": given.target.dry_run}
-    with output.progress(0) as bar, output.step("embed"):
+    with output.progress(0, "MB") as bar, output.step("embed"):
         report = embed_table(table, columns, progress=bar.update, **options)
     with output.rows("files", COLUMNS) as rows:
         rows.add_all(_make_rows(report))

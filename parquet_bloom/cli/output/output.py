@@ -8,7 +8,7 @@ import time
 from collections import defaultdict
 from collections.abc import Hashable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import click
 
@@ -222,13 +222,13 @@ class Output:
     # ------------------------------------------------------------------------------------------------ time
 
     @contextmanager
-    def progress(self, total: int) -> Iterator[Bar]:
-        """Show a progress bar on stderr, if that is a terminal, while the `with` statement runs."""
+    def progress(self, total: int, unit: Literal["files", "MB"] = "files") -> Iterator[Bar]:
+        """Show a progress bar on stderr, if that is a terminal, while the `with` statement runs; see `Bar`."""
         from ...util.progress import Bar
 
         # Rows printed as they come would be mixed with the bar.
         visible = is_terminal(sys.stderr) and not (self.format != "table" and is_terminal(sys.stdout))
-        with Bar(self.command, total, visible, self._colored(sys.stderr)) as bar:
+        with Bar(self.command, total, visible, self._colored(sys.stderr), unit) as bar:
             self._bar = bar
             try:
                 yield bar

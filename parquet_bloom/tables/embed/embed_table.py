@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import accumulate
 from typing import TYPE_CHECKING, TypeAlias
 
 from ...errors import ParquetBloomError, PredicateError, printable, shortened
@@ -23,6 +24,7 @@ from ..open_table import find_table
 from ..table_snapshot import Table
 from .exchange_delta import DeltaTarget
 from .exchange_files import (
+    Committed,
     Exchange,
     FilterColumns,
     LiveFile,
@@ -30,8 +32,10 @@ from .exchange_files import (
     SkippedFile,
     TableState,
     Target,
+    Written,
     commit_exchanges,
     find_candidates,
+    find_live,
     write_exchanges,
 )
 from .exchange_iceberg import IcebergTarget
@@ -78,7 +82,7 @@ class EmbedTableReport:
     files : the files that were replaced.
     skipped : files that lack filters and stay as they are, with the reasons.
     num_complete : files that had all filters already, or have none of the columns.
-    num_left : files that lack filters and were left for another run, by `max_files`.
+    num_left : files that lack filters and were left for another run, by `max_files` or `max_bytes`.
     properties : properties of the table that were set.
     dry_run : whether nothing was written.
     attempts : number of commits that were tried.
@@ -193,6 +197,38 @@ def _require_latest(version: object, name: str) -> None:
 _ICEBERG_PROPERTY = "write.parquet.bloom-filter-enabled.column."
 
 
+COMMIT_BYTES = 64 << 30
+"""Bytes of old files after which the new ones are committed."""
+
+
+@dataclass(frozen=True)
+class TableOptions:
+    """What `embed_table` is to do; see there."""
+
+    columns: Mapping[str, FilterOptions]
+    where: object = None
+    max_files: int | None = None
+    max_bytes: int | None = None
+    commit_bytes: int = COMMIT_BYTES
+    retries: int = 5
+    set_property: bool = False
+    dry_run: bool = False
+    threads: int | None = None
+
+    def __post_init__(self) -> None:
+        numbers = {name: getattr(self, name) for name in ("max_files", "max_bytes", "threads")}
+        for name, number in numbers.items():
+            if number is not None:
+                _check_number(name, number, 1)
+        _check_number("commit_bytes", self.commit_bytes, 1)
+        _check_number("retries", self.retries, 0)
+
+
+def _check_number(name: str, number: object, least: int) -> None:
+    if isinstance(number, bool) or not isinstance(number, int) or number < least:
+        raise ParquetBloomError(f"{name} must be an integer of at least {least}, got {number!r}")
+
+
 def embed_table(
     table: GivenTable,
     columns: Columns,
@@ -200,6 +236,8 @@ def embed_table(
     fpp: float = 0.01,
     where: object = None,
     max_files: int | None = None,
+    max_bytes: int | None = None,
+    commit_bytes: int = COMMIT_BYTES,
     retries: int = 5,
     set_property: bool = False,
     dry_run: bool = False,
@@ -217,20 +255,22 @@ def embed_table(
     Parameters
     ----------
     table : what `parquet_bloom.delta` or `parquet_bloom.iceberg` returns, a `deltalake.DeltaTable`, the folder of a
-        Delta table, or an Iceberg table: a `pyiceberg.table.Table` of a catalog, or with `catalog` its name. Always its
-        latest version; of an Iceberg table the branch `main`.
+        Delta table, or its URL, or an Iceberg table: a `pyiceberg.table.Table` of a catalog, or with `catalog` its
+        name. Always its latest version; of an Iceberg table the branch `main`.
     columns, fpp : as in `embed`, by the table's names; renamed columns are found in older files.
     where : a predicate on columns whose values the table's metadata has for each file, such as partition columns: only
         files that match get filters.
-    max_files : number of files at most that get filters.
-    retries : how often to commit again when another writer has committed meanwhile. Files that it has removed or
-        deleted rows from are left out; nothing is embedded a second time.
+    max_files, max_bytes : number of files at most that get filters, and bytes of them, but at least one file.
+    commit_bytes : bytes of old files after which their new ones are committed, and the next ones begun. A run that is
+        killed loses no more work than that: the next one does what is left.
+    retries : how often to commit again when another writer has committed meanwhile. Files that it has removed, or of an
+        Iceberg table deleted rows from, are left out; nothing is embedded a second time.
     set_property : for Iceberg, set `write.parquet.bloom-filter-enabled.column.X` by the same commit, so that writers in
         Java give new files filters.
     dry_run : write and commit nothing; the report has the sizes.
     catalog : a pyiceberg catalog, or the name of one in pyiceberg's configuration.
     storage_options : settings of a Delta table's store, as named by deltalake.
-    progress : called with (done, total) after each file.
+    progress : called with (done, total) after each file, in bytes of the files that get filters.
     threads : files processed at a time; None for one per processor.
 
     Raises
@@ -238,59 +278,120 @@ def embed_table(
     ConcurrentChangeError
         Other writers have committed during each of the tries. Nothing was committed, and no new file is left.
     ParquetBloomError
-        The table, or a column, cannot get filters in this way; the text names the feature. Nothing was committed. Or it
-        is not known whether the commit succeeded: the text says so, and the new files are kept.
+        The table, or a column, cannot get filters in this way; the text names the feature. Nothing was committed but
+        what earlier commits of this call did, by `commit_bytes`. Or it is not known whether the commit succeeded: the
+        text says so, and the new files are kept.
     """
-    started = time.perf_counter()
-    _check_numbers(max_files, retries, threads)
     requested = parse_columns(columns, FilterOptions(fpp))
-    target = open_target(table, catalog, storage_options)
-    if set_property and target.kind == "delta":
+    options = TableOptions(
+        *(requested, where, max_files, max_bytes, commit_bytes, retries, set_property, dry_run, threads)
+    )
+
+    def write(
+        target: Target, files: Sequence[LiveFile], chosen: FilterColumns, new_files: NewFiles, progress: Progress
+    ) -> Written:
+        number = threads or processors()
+        return write_exchanges(target, files, chosen, new_files, dry_run=dry_run, progress=progress, threads=number)
+
+    return embed_into(open_target(table, catalog, storage_options), options, write, progress)
+
+
+FileWriter = Callable[[Target, Sequence[LiveFile], FilterColumns, NewFiles, Progress], Written]
+"""Writes new files with filters beside those of a table; called with a function to report the bytes that are done."""
+
+
+def embed_into(
+    target: Target, options: TableOptions, write: FileWriter, progress: Progress | None = None
+) -> EmbedTableReport:
+    """Embed Bloom filters into the files of a table; see `embed_table`."""
+    started = time.perf_counter()
+    if options.set_property and target.kind == "delta":
         problem = "set_property= is for Iceberg: Delta has no table property that makes writers add Bloom filters"
         raise ParquetBloomError(problem, path=target.name)
     state = target.read_state()
-    chosen = FilterColumns(requested, state, target)
-    wanted = {f"{_ICEBERG_PROPERTY}{name}": "true" for name in requested} if set_property else {}
+    chosen = FilterColumns(options.columns, state, target)
+    wanted = {f"{_ICEBERG_PROPERTY}{name}": "true" for name in options.columns} if options.set_property else {}
     properties = {name: value for name, value in wanted.items() if state.properties.get(name) != value}
-    threads = threads or processors()
-    found = find_candidates(_choose_files(state, where, target.name), chosen, threads)
-    todo = found.lacking if max_files is None else found.lacking[:max_files]
-    with NewFiles(target.filesystem) as new_files:
-        written = write_exchanges(target, todo, chosen, new_files, dry_run=dry_run, progress=progress, threads=threads)
-        report = EmbedTableReport(
-            target.name,
-            state.version,
-            state.version,
-            tuple(_describe(exchange) for exchange in written.exchanges),
-            tuple(sorted((*found.skipped, *written.skipped), key=lambda file: file.path)),
-            found.num_complete + written.num_complete,
-            len(found.lacking) - len(todo),
-            dry_run=dry_run,
-        )
-        if not dry_run and (written.exchanges or properties):
-            done = commit_exchanges(
-                target, state, written.exchanges, new_files, list(requested), properties, retries=retries
-            )
-            lost = tuple(SkippedFile(exchange.old.path, reason) for exchange, reason in done.lost)
-            report = replace(
-                report,
-                old_version=done.old_version,
-                new_version=done.new_version,
-                files=tuple(_describe(exchange) for exchange in done.exchanges),
-                skipped=(*report.skipped, *lost),
-                properties=tuple(properties),
-                attempts=done.attempts,
-            )
-    return replace(report, seconds=time.perf_counter() - started)
+    found = find_candidates(_choose_files(state, options.where, target.name), chosen, options.threads or processors())
+    todo = _limit(found.lacking, options.max_files, options.max_bytes)
+    report = EmbedTableReport(
+        target.name,
+        state.version,
+        state.version,
+        skipped=tuple(found.skipped),
+        num_complete=found.num_complete,
+        num_left=len(found.lacking) - len(todo),
+        dry_run=options.dry_run,
+    )
+    done_bytes, all_bytes = 0, sum(file.size for file in todo)
+
+    def note(done: int, _: int) -> None:
+        if progress:
+            progress(done_bytes + done, all_bytes)
+
+    batches = list(_divide(todo, all_bytes if options.dry_run else options.commit_bytes))
+    for number, files in enumerate(batches or [[]]):
+        num_bytes = sum(file.size for file in files)
+        if number:  # other writers may have changed what the table says of these files
+            state = target.read_state()
+            files, lost = find_live(state, files)
+            report = replace(report, skipped=(*report.skipped, *lost))
+        with NewFiles(target.filesystem) as new_files:
+            written = write(target, files, chosen, new_files, note)
+            report = _add(report, written)
+            if not options.dry_run and (written.exchanges or properties):
+                done = commit_exchanges(
+                    *(target, state, written.exchanges, new_files, list(options.columns), properties),
+                    retries=options.retries,
+                )
+                report = _note_commit(report, done, properties)
+                properties = {}
+        done_bytes += num_bytes
+    skipped = tuple(sorted(report.skipped, key=lambda file: file.path))
+    return replace(report, skipped=skipped, seconds=time.perf_counter() - started)
 
 
-def _check_numbers(max_files: int | None, retries: int, threads: int | None) -> None:
-    numbers = (("max_files", max_files, 1), ("retries", retries, 0), ("threads", threads, 1))
-    for name, number, least in numbers:
-        if number is None and name != "retries":
-            continue
-        if isinstance(number, bool) or not isinstance(number, int) or number < least:
-            raise ParquetBloomError(f"{name} must be an integer of at least {least}, got {number!r}")
+def _limit(files: Sequence[LiveFile], max_files: int | None, max_bytes: int | None) -> Sequence[LiveFile]:
+    """Return the first files, so many and of so many bytes at most, but at least one."""
+    if max_bytes is not None:
+        sizes = accumulate(file.size for file in files)
+        files = files[: max(1, sum(size <= max_bytes for size in sizes))]
+    return files if max_files is None else files[:max_files]
+
+
+def _divide(files: Sequence[LiveFile], num_bytes: int) -> Iterator[Sequence[LiveFile]]:
+    """Yield files in batches, each of which ends once it has so many bytes."""
+    start = total = 0
+    for position, file in enumerate(files, 1):
+        total += file.size
+        if total >= num_bytes or position == len(files):
+            yield files[start:position]
+            start, total = position, 0
+
+
+def _add(report: EmbedTableReport, written: Written) -> EmbedTableReport:
+    """Add what was written to a report; in a dry run that is the result."""
+    files = tuple(_describe(exchange) for exchange in written.exchanges) if report.dry_run else ()
+    return replace(
+        report,
+        files=(*report.files, *files),
+        skipped=(*report.skipped, *written.skipped),
+        num_complete=report.num_complete + written.num_complete,
+    )
+
+
+def _note_commit(report: EmbedTableReport, done: Committed, properties: Mapping[str, str]) -> EmbedTableReport:
+    """Add a commit to a report."""
+    lost = tuple(SkippedFile(exchange.old.path, reason) for exchange, reason in done.lost)
+    return replace(
+        report,
+        old_version=report.old_version if report.attempts else done.old_version,
+        new_version=done.new_version,
+        files=(*report.files, *(_describe(exchange) for exchange in done.exchanges)),
+        skipped=(*report.skipped, *lost),
+        properties=(*report.properties, *properties),
+        attempts=report.attempts + done.attempts,
+    )
 
 
 def _choose_files(state: TableState, where: object, table: str) -> Sequence[LiveFile]:

@@ -199,6 +199,10 @@ class NewFiles:
             _verify(path, old.path, names, report.num_filters + report.kept, self._filesystem)
         return Exchange(old, path, report.new_size, report.num_filters)
 
+    def expect(self, paths: Iterable[str]) -> None:
+        """Note files that other processes may write."""
+        self._paths.update(paths)
+
     def keep(self, exchanges: Iterable[Exchange]) -> None:
         """Do not delete files on leaving the context, as they are committed, or may be."""
         self._kept.update(exchange.path for exchange in exchanges)
@@ -329,12 +333,15 @@ def write_exchanges(
 ) -> Written:
     """Write new files with filters beside those of a table.
 
+    Parameters
+    ----------
+    progress : called with (done, total) after each file, in bytes of the files.
+
     Raises
     ------
     StorageError
         A file cannot be written, for example because the disk is full.
     """
-    written = Written()
     jobs = max(1, min(threads, len(files)))
     per_file = max(1, threads // jobs)
 
@@ -343,17 +350,35 @@ def write_exchanges(
         return new_files.write(file, path, columns, dry_run=dry_run, progress=progress, threads=per_file)
 
     with process_files(files, write, jobs) as outcomes:
-        for done, (file, outcome) in enumerate(zip(files, outcomes, strict=True), 1):
-            if isinstance(outcome, StorageError | UnsupportedTypeError):
-                raise outcome
-            if isinstance(outcome, ParquetBloomError):
-                written.skipped.append(SkippedFile(file.path, _explain(outcome)))
-            elif outcome is None:
-                written.num_complete += 1
-            else:
-                written.exchanges.append(outcome)
-            if progress:
-                progress(done, len(files))
+        return collect_exchanges(files, outcomes, progress)
+
+
+def collect_exchanges(
+    files: Sequence[LiveFile], outcomes: Iterable[Exchange | Exception | None], progress: Progress | None = None
+) -> Written:
+    """Return what was written, given the outcome of each file.
+
+    Raises
+    ------
+    StorageError, UnsupportedTypeError
+        The outcome of a file which the others would have as well.
+    """
+    written = Written()
+    done, total = 0, sum(file.size for file in files)
+    for file, outcome in zip(files, outcomes, strict=True):
+        if isinstance(outcome, StorageError | UnsupportedTypeError):
+            raise outcome
+        if isinstance(outcome, ParquetBloomError):
+            written.skipped.append(SkippedFile(file.path, _explain(outcome)))
+        elif isinstance(outcome, Exception):
+            raise outcome
+        elif outcome is None:
+            written.num_complete += 1
+        else:
+            written.exchanges.append(outcome)
+        done += file.size
+        if progress:
+            progress(done, total)
     return written
 
 
@@ -429,18 +454,33 @@ def _settle(target: Target, state: TableState, exchanges: Sequence[Exchange], er
         raise interrupt from None
 
 
+_GONE = "another writer has removed it from the table meanwhile"
+_CHANGED = "another writer has deleted rows of it meanwhile"
+
+
+def find_live(state: TableState, files: Iterable[LiveFile]) -> tuple[list[LiveFile], list[SkippedFile]]:
+    """Return files of an earlier state as they are in a state, and those that cannot be exchanged any more."""
+    live = {file.path: file for file in state.files}
+    found, lost = [], []
+    for file in files:
+        now = live.get(file.path)
+        if now is None:
+            lost.append(SkippedFile(file.path, _GONE))
+        elif now.reason is not None or now.size != file.size:
+            lost.append(SkippedFile(file.path, _CHANGED))
+        else:
+            found.append(now)
+    return found, lost
+
+
 def _renew(state: TableState, done: Committed, new_files: NewFiles) -> list[Exchange]:
     """Return the exchanges that are still due, with what the metadata says of the old files now."""
-    live = {file.path: file for file in state.files}
-    gone, changed = set(), set()
-    for exchange in done.exchanges:
-        file = live.get(exchange.old.path)
-        if file is None:
-            gone.add(exchange.path)
-        elif file.reason is not None or file.size != exchange.old.size:
-            changed.add(exchange.path)
-    _drop(done, gone, "another writer has removed it from the table meanwhile", new_files)
-    _drop(done, changed, "another writer has deleted rows of it meanwhile", new_files)
+    found, lost = find_live(state, (exchange.old for exchange in done.exchanges))
+    reasons = {file.path: file.reason for file in lost}
+    for reason in (_GONE, _CHANGED):
+        paths = {exchange.path for exchange in done.exchanges if reasons.get(exchange.old.path) == reason}
+        _drop(done, paths, reason, new_files)
+    live = {file.path: file for file in found}
     return [exchange._replace(old=live[exchange.old.path]) for exchange in done.exchanges]
 
 

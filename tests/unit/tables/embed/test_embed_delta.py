@@ -68,7 +68,10 @@ def test_one_commit_and_the_same_rows(root: str) -> None:
     adds = {add["path"]: add for version in (0, 1) for add in actions(root, version, "add")}
     calls: list[tuple[int, int]] = []
     report = embed_table(root, ["id", "s"], progress=lambda done, total: calls.append((done, total)))
-    assert calls == [(done, 10) for done in range(1, 11)]
+    sizes = [add["size"] for add in adds.values()]
+    assert len(calls) == 10
+    assert [done for done, _ in calls] == sorted(done for done, _ in calls)
+    assert calls[-1] == (sum(sizes), sum(sizes))
     assert (report.old_version, report.new_version, report.changed, report.attempts) == (1, 2, True, 1)
     assert len(report.files) == 10
     assert report.num_filters == 20
@@ -180,6 +183,47 @@ def test_some_files_only(root: str) -> None:
     assert (len(report.files), report.num_complete) == (1, 3)
     with pytest.raises(PredicateError, match="partition columns, of p; 's' is not one"):
         embed_table(root, ["id"], where="s = 'v1'")
+
+
+def test_so_many_bytes_only(root: str) -> None:
+    adds = [add for version in (0, 1) for add in actions(root, version, "add")]
+    largest = max(add["size"] for add in adds)
+    report = embed_table(root, ["id"], max_bytes=1)
+    assert (len(report.files), report.num_left) == (1, 9)
+    report = embed_table(root, ["id"], max_bytes=3 * largest, max_files=4)
+    assert (len(report.files), report.num_left) == (3, 6)
+    assert sum(file.old_size for file in report.files) <= 3 * largest
+
+
+def test_commits_after_so_many_bytes(root: str) -> None:
+    before, calls = tables.read_delta(root), []
+    size = min(add["size"] for version in (0, 1) for add in actions(root, version, "add"))
+    report = embed_table(root, ["id"], commit_bytes=3 * size, progress=lambda *call: calls.append(call))
+    assert (report.old_version, report.new_version, report.attempts) == (1, 5, 4)
+    assert [len(actions(root, version, "add")) for version in range(2, 6)] == [3, 3, 3, 1]
+    assert len(report.files) == 10
+    assert [done for done, _ in calls] == sorted(done for done, _ in calls)
+    assert calls[-1][0] == calls[-1][1]
+    for version in range(1, 6):
+        assert tables.read_delta(root, version) == before
+
+
+def test_rows_deleted_between_two_commits_stay_deleted(tmp_path: Path) -> None:
+    root = tables.make_delta(tmp_path / "t", 4, partitioned=False)
+    size = min(add["size"] for version in range(4) for add in actions(root, version, "add"))
+    before, deleted = tables.read_delta(root), []
+
+    def delete(done: int, total: int) -> None:
+        if not deleted:
+            table = deltalake.DeltaTable(root)
+            deleted.append([table.version(), table.delete("id >= 90 and id < 310")])
+
+    report = embed_table(root, ["id"], commit_bytes=size, progress=delete)
+    assert tables.read_delta(root) == tables.kept(lambda row: not 90 <= row[0] < 310)(before)
+    assert {one.reason for one in report.skipped} == {"another writer has removed it from the table meanwhile"}
+    embed_table(root, ["id"])
+    assert not embed_table(root, ["id"]).changed
+    assert tables.read_delta(root) == tables.kept(lambda row: not 90 <= row[0] < 310)(before)
 
 
 def test_typed_partition_values(tmp_path: Path) -> None:
