@@ -408,6 +408,18 @@ def test_a_location_of_either_scheme_is_found(store: Store, scheme: str) -> None
     assert store.count_replacing() == 0  # in the other table
 
 
+def test_a_folder_for_each_file(store: Store) -> None:
+    properties = {"write.object-storage.enabled": "true"}
+    table = store.open("sql").create_table("db.hashed", tables.rows(0).schema, properties=properties)
+    for number in range(3):
+        table.append(tables.rows(100 * number))
+    old = [task.file.file_path for task in table.scan().plan_files()]
+    assert len({path.rpartition("/")[0] for path in old}) == 3
+    report = embed_table(table, ["id"])
+    assert [file.new.rpartition("/")[0] for file in report.files] == sorted(path.rpartition("/")[0] for path in old)
+    assert tables.read_iceberg(table) == tables.contents(tables.rows(0, 300))
+
+
 def test_files_outside_of_the_table_are_not_opened(store: Store) -> None:
     """Anyone who can write the metadata chooses them."""
     sink = io.BytesIO()
