@@ -198,7 +198,7 @@ def _embed_into_table(output: Output, given: EmbedOptions, columns: Mapping[str,
     if click.get_current_context().get_parameter_source("jobs") is not ParameterSource.DEFAULT:
         options["threads"] = given.jobs
     options |= {"where": given.where, "max_files": given.max_files, "set_property": given.set_property}
-    options |= {"fpp": given.fpp, "dry_run": given.target.dry_run}
+    options |= {"fpp": given.fpp, "dry_run": given.target.dry_run, "storage_options": output.storage_options}
     with output.progress(0) as bar, output.step("embed"):
         report = embed_table(table, columns, progress=bar.update, **options)
     with output.rows("files", COLUMNS) as rows:

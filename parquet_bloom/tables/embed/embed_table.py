@@ -158,7 +158,7 @@ def open_target(
         There is no table, it is of another kind, or it names one version.
     """
     if catalog is not None:
-        return _make_iceberg(_find_named(table, catalog))
+        return _make_iceberg(_find_named(table, catalog), storage_options)
     if hasattr(table, "table_uri"):  # deltalake's: its latest version, and not the one that it has read
         source = delta(table, storage_options=storage_options)
         return DeltaTarget(source.name, source.storage_options)
@@ -176,7 +176,7 @@ def open_target(
         return DeltaTarget(found.name, found.storage_options)
     if isinstance(found, IcebergTable):
         _require_latest(found.requested, found.name)
-        return _make_iceberg(found)
+        return _make_iceberg(found, storage_options)
     problem = "a table is what parquet_bloom.delta or parquet_bloom.iceberg returns, a DeltaTable, a pyiceberg Table"
     raise ParquetBloomError(f"{problem} or the folder of a Delta table, not {type(table).__name__}")
 
@@ -190,9 +190,9 @@ def _find_named(table: GivenTable, catalog: Catalog | str) -> IcebergTable:
     return iceberg(table, catalog=catalog)
 
 
-def _make_iceberg(table: IcebergTable) -> IcebergTarget:
+def _make_iceberg(table: IcebergTable, storage_options: Mapping[str, object] | None) -> IcebergTarget:
     # Files outside of its folder are left as they are; they are no reason to refuse the others.
-    return IcebergTarget(table.latest(outside=True))
+    return IcebergTarget(table.latest(outside=True), storage_options)
 
 
 def _require_latest(version: object, name: str) -> None:
@@ -239,8 +239,9 @@ def embed_table(
     set_property : for Iceberg, set `write.parquet.bloom-filter-enabled.column.X` by the same commit, so that writers in
         Java give new files filters.
     dry_run : write and commit nothing; the report has the sizes.
-    catalog : a pyiceberg catalog, or the name of one in pyiceberg's configuration. Its settings are those of the store.
-    storage_options : settings of a Delta table's store, as named by deltalake.
+    catalog : a pyiceberg catalog, or the name of one in pyiceberg's configuration.
+    storage_options : settings of the store, as named by deltalake and obstore. For the data files of an Iceberg table
+        they replace those that its catalog has; metadata files are read and written by the catalog's.
     progress : called with (done, total) after each file.
     threads : files processed at a time; None for one per processor.
 

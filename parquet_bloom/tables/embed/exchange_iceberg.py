@@ -255,6 +255,7 @@ class IcebergTarget(Target):
     Parameters
     ----------
     table : the table, at its current snapshot; files outside of its folder do not make it refuse.
+    storage_options : settings of the store for the data files, by obstore's names; None for the catalog's.
 
     Raises
     ------
@@ -264,13 +265,13 @@ class IcebergTarget(Target):
 
     kind = "iceberg"
 
-    def __init__(self, table: IcebergTable):
+    def __init__(self, table: IcebergTable, storage_options: Mapping[str, object] | None = None):
         self.name = table.name
         if not table.has_catalog:
             problem = "an Iceberg table given by its folder or metadata has no catalog to commit to"
             way_out = "name the catalog as well, by catalog= (--iceberg-catalog), or give a pyiceberg Table"
             raise ParquetBloomError(f"{problem}; {way_out}", path=self.name)
-        self._table = table
+        self._table, self._storage_options = table, storage_options
         self._attempts: list[SnapshotWriter] = []
         self._begun: list[_Begun] = []
         self._sent = self._refused = False  # whether a commit went to the catalog, and whether that has refused it
@@ -282,7 +283,8 @@ class IcebergTarget(Target):
             problem = f"files of tables of format version {table.metadata.format_version} cannot be exchanged so far"
             raise ParquetBloomError(f"{problem}; {WAY_OUT}", path=self.name)
         snapshot = make_snapshot(contents, self.name, outside=True)
-        self.filesystem = resolve_filesystem(None, snapshot.storage_options) if is_url(contents.root) else None
+        settings = self._storage_options or snapshot.storage_options
+        self.filesystem = resolve_filesystem(None, settings) if is_url(contents.root) else None
         outside = find_outside([file.path for file in contents.files], contents.root)
         files = []
         for file, row in zip(contents.files, contents.order, strict=True):

@@ -408,6 +408,17 @@ def test_a_location_of_either_scheme_is_found(store: Store, scheme: str) -> None
     assert store.count_replacing() == 0  # in the other table
 
 
+def test_settings_of_the_caller_are_for_data_files(store: Store) -> None:
+    nowhere = {**store.s3.storage_options, "aws_endpoint": "http://127.0.0.1:1", "max_retries": "0"}
+    for given in (store.open("sql"), None):
+        table = NAME if given else store.load()
+        report = embed_table(table, ["id"], catalog=given, storage_options=nowhere)
+        assert (report.changed, {"cannot open" in one.reason for one in report.skipped}) == (False, {True})
+    assert (
+        len(embed_table(NAME, ["id"], catalog=store.open("sql"), storage_options=store.s3.storage_options).files) == 5
+    )
+
+
 def test_a_folder_for_each_file(store: Store) -> None:
     properties = {"write.object-storage.enabled": "true"}
     table = store.open("sql").create_table("db.hashed", tables.rows(0).schema, properties=properties)
