@@ -239,12 +239,14 @@ def move_file(file: DataFile, new: NewPath) -> DataFile:
 
 _HIGHEST_FORMAT = 2
 
-# Errors of catalogs after which a request has certainly changed nothing.
+# Errors of catalogs after which a request has certainly changed nothing, and such answers of servers.
 _BUSY = "TooManyRequestsError"
 _REFUSALS = frozenset({
     *("AuthorizationExpiredError", "BadRequestError", "ForbiddenError", "NoSuchNamespaceError", "NoSuchTableError"),
-    *("OAuthError", _BUSY, "UnauthorizedError", "ValidationError", "ValidationException"),
+    *("NotImplementedError", "OAuthError", _BUSY, "UnauthorizedError", "ValidationError", "ValidationException"),
 })  # fmt: skip
+_TIMED_OUT, _NOT_IMPLEMENTED = 408, 501
+_REFUSING = {*range(400, 500), _NOT_IMPLEMENTED} - {_TIMED_OUT}
 
 _SENDS, _PAUSE = 4, 0.2  # how often a commit is sent, and seconds after the first time, which double
 
@@ -470,10 +472,17 @@ def _is_refusal(error: Exception) -> bool:
     """Return whether an error says that a commit has changed nothing, and cannot any more."""
     if isinstance(error, exceptions.CommitFailedException | exceptions.WaitingForLockException):
         return True
+    status = _find_status(error)
+    return type(error).__name__ in _REFUSALS or status in _REFUSING
+
+
+def _find_status(error: Exception) -> int | None:
+    """Return the status of the only request that a commit has taken; None if it has taken several, or for no answer."""
     answer = getattr(error, "response", None)  # botocore's, of Glue
-    facts = answer.get("ResponseMetadata", {}) if isinstance(answer, Mapping) else {}
-    is_the_only_one = 400 <= facts.get("HTTPStatusCode", 0) < 500 and not facts.get("RetryAttempts")
-    return is_the_only_one or type(error).__name__ in _REFUSALS
+    if isinstance(answer, Mapping):
+        facts = answer.get("ResponseMetadata", {})
+        return None if facts.get("RetryAttempts") else facts.get("HTTPStatusCode")
+    return getattr(getattr(error.__cause__, "response", None), "status_code", None)  # of requests, of REST
 
 
 def _ends_with_call(catalog: Catalog) -> bool:
