@@ -21,7 +21,7 @@ from ..storage.listing import as_path_list
 from ..storage.paths import GivenPath
 from ..tables.open_table import find_table
 from ..tables.table_footers import as_table_footers
-from ..tables.table_snapshot import TableColumn
+from ..tables.table_snapshot import Table, TableColumn, TableSnapshot
 from ..util.lazy import late_module
 from ..util.threads import in_order, processors
 from .model.data_file import open_any
@@ -106,7 +106,7 @@ def advise(
         files = list_files(path_list, filesystem)
     else:
         snapshot, path_list = table.read_snapshot(), [table.name]
-        filesystem = resolve_filesystem(filesystem, storage_options or table.storage_options)
+        filesystem = _find_filesystem(table, snapshot, filesystem, storage_options)
         files, look = [file.path for file in snapshot.files], partial(survey, table_columns=snapshot.columns)
         arguments = [os.fspath(paths)] if isinstance(paths, str | os.PathLike) else []
     task, options = make_survey_task(files, columns, sample, fpp, filesystem=filesystem, look=look)
@@ -117,6 +117,15 @@ def advise(
             if progress:
                 progress(done, len(files))
     return make_report(path_list, task, options.fpp, surveys, arguments)
+
+
+def _find_filesystem(
+    table: Table, snapshot: TableSnapshot, filesystem: object | None, storage_options: Mapping[str, object] | None
+) -> object | None:
+    """Return the file system of a table's files: what is given, or what the table or its catalog says."""
+    if filesystem is None:
+        storage_options = storage_options or table.storage_options or snapshot.storage_options
+    return resolve_filesystem(filesystem, storage_options)
 
 
 def _survey_file(task: SurveyTask, path: str) -> tuple[str, FileSurvey | None, str | None]:
@@ -178,9 +187,11 @@ def verify(
     table = find_table(paths, storage_options)
     footers = None
     if table is not None:
-        snapshot, storage_options = table.read_snapshot(), storage_options or table.storage_options
+        snapshot = table.read_snapshot()
+        filesystem = _find_filesystem(table, snapshot, filesystem, storage_options)
         paths, footers = [file.path for file in snapshot.files], as_table_footers(None, snapshot.columns)
-    filesystem = resolve_filesystem(filesystem, storage_options)
+    else:
+        filesystem = resolve_filesystem(filesystem, storage_options)
 
     def verify_one(path: GivenPath, progress: Progress | None, threads: int) -> VerifyReport:
         return verify_file(path, data, names, filesystem, progress, variant, footers)

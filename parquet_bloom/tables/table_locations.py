@@ -134,7 +134,7 @@ def require_location(location: str, given: str) -> None:
     ParquetBloomError
         The location differs.
     """
-    if find_real(location) != find_real(_find_folder(given)):
+    if find_real(location) != find_real(find_folder(given)):
         text = f"its metadata says that it is in {location}, which is another folder; outside=True takes that, too"
         raise ParquetBloomError(text, path=given)
 
@@ -144,7 +144,7 @@ def require_all_inside(names: Iterable[str], location: str, table: str) -> None:
     require_inside([resolve_iceberg_path(name, table) for name in names], location)
 
 
-def _find_folder(given: str) -> str:
+def find_folder(given: str) -> str:
     """Return a table's folder, given that or one of its metadata files, which lie in `metadata/` there."""
     path = without_scheme(given).rstrip("/") or "/"
     if not path.endswith(ICEBERG_FILES):

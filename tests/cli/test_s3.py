@@ -143,3 +143,73 @@ def test_a_table_in_an_object_store(run: Callable[..., Any], s3: Any, tmp_path: 
             done = run("show", path, *more, *options(s3))
             assert (done.code, len(done.errors)) == (2, 1)
             assert said in done.err
+
+
+def put_delta(s3: Any, folder: Path) -> str:
+    """Make a Delta table of three files in the store, and return its URL."""
+    deltalake = pytest.importorskip("deltalake")
+    for start in (0, 100, 200):
+        deltalake.write_deltalake(folder, pa.table({"id": range(start, start + 100)}), mode="append")
+    for path in folder.rglob("*"):
+        if path.is_file():
+            s3.put(f"lake/{folder.name}/{path.relative_to(folder)}", path.read_bytes())
+    return str(s3.url(f"lake/{folder.name}"))
+
+
+def test_embed_commits_to_a_delta_table(run: Callable[..., Any], s3: Any, tmp_path: Path) -> None:
+    url, command = put_delta(s3, tmp_path / "events"), ["--commit", "--column", "id", *options(s3)]
+    done = run("embed", url, *command, "--dry-run", "--json")
+    assert (done.code, done.document["totals"]["filters"]) == (0, 3)
+    done = run("embed", f"{url}/", *command, "--json", "--max-files", "2")
+    assert (done.code, done.err) == (0, "")
+    assert [row["changed"] for row in done.document["files"]] == [True, True]
+    assert done.document["table"] == {"kind": "delta", "name": f"{url}/", "old_version": 2, "new_version": 3}
+    assert run("embed", url.replace("s3:", "s3a:"), *command, "--json").document["totals"]["filters"] == 1
+    done = run("embed", url, *command)
+    assert (done.code, done.err.endswith("3 files had nothing to add; nothing committed, version 4\n")) == (0, True)
+    found = run("find", url, "--where", "id IN (7, 150)", "--format", "ndjson", *options(s3)).rows
+    assert sorted(row["id"] for row in found) == [7, 150]
+    assert run("verify", url, "--data", *options(s3)).code == 0
+    for more in ([], ["--in-place"]):
+        done = run("embed", s3.url("lake"), *command, *more)
+        assert (done.code, len(done.errors)) == (2, 1), done.err
+
+
+def test_embed_commits_to_an_iceberg_table(
+    run: Callable[..., Any], s3: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    catalogs = pytest.importorskip("pyiceberg.catalog")
+    config = pytest.importorskip("pyiceberg.utils.config")
+    given = s3.storage_options
+    for name, value in (
+        ("URI", f"sqlite:///{tmp_path}/catalog.db"),
+        ("WAREHOUSE", s3.url("warehouse")),
+        ("S3__ENDPOINT", given["aws_endpoint"]),
+        ("S3__ACCESS_KEY_ID", given["aws_access_key_id"]),
+        ("S3__SECRET_ACCESS_KEY", given["aws_secret_access_key"]),
+        ("S3__REGION", given["aws_region"]),
+    ):
+        monkeypatch.setenv(f"PYICEBERG_CATALOG__PROD__{name}", value)
+    monkeypatch.setattr(catalogs, "_ENV_CONFIG", config.Config())
+    catalog = catalogs.load_catalog("prod")
+    catalog.create_namespace("db")
+    table = catalog.create_table("db.events", pa.schema([("id", pa.int64()), ("name", pa.string())]))
+    for start in (0, 100):
+        table.append(pa.table({"id": range(start, start + 100), "name": ["x"] * 100}))
+    named, command = ["--iceberg-catalog", "prod", "--table", "db.events"], ["--commit", "--json", "--column"]
+    done = run("embed", *named, *command, "id")
+    assert (done.code, done.err, done.document["totals"]["filters"]) == (0, "", 2)
+    for place in (table.location(), table.metadata_location):  # of which the catalog knows the latest version
+        done = run("embed", place, "--iceberg-catalog", "prod", *command, "name")
+        assert (done.code, done.err, done.document["table"]["name"]) == (0, "", "db.events")
+    assert done.document["totals"]["complete"] == 2
+    assert run("find", *named, "--where", "id = 107", "--format", "csv").out == "id,name\n107,x\n"
+    for check in (["verify", "--data"], ["show"], ["advise", "--sample", "1"]):
+        done = run(check[0], *named, *check[1:])
+        assert (done.code, done.errors) == (0, [])
+    done = run("embed", table.location(), *command, "id", *options(s3))
+    assert done.code == 2
+    assert "has no catalog to commit to; name the catalog as well, by catalog= (--iceberg-catalog)" in done.err
+    done = run("embed", s3.url("warehouse"), "--iceberg-catalog", "prod", *command, "id")
+    assert (done.code, len(done.errors)) == (2, 1)
+    assert "none of the 1 table of the catalog is there" in done.err

@@ -395,7 +395,9 @@ def test_embed_commits_to_a_table_of_a_catalog(run, iceberg):
     folder = str(Path(iceberg.metadata_location.removeprefix("file://")).parents[1])
     done = run("embed", folder, "--commit", "--column", "user")
     assert (done.code, len(done.errors)) == (2, 1)
-    assert "catalog" in done.err
+    assert "no catalog to commit to; name the catalog as well, by catalog= (--iceberg-catalog)" in done.err
+    for place in (folder, os.path.relpath(folder), iceberg.metadata_location):
+        assert run("embed", place, "--iceberg-catalog", "prod", "--commit", "--column", "user").code == 0
 
 
 def test_the_catalog_is_found_in_pyiceberg_s_own_file(spawn, iceberg, tmp_path, monkeypatch):

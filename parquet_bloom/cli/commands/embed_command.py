@@ -31,6 +31,7 @@ from ..rewrite_files import RewriteCommand
 
 if TYPE_CHECKING:
     from ...tables.embed.embed_table import EmbedTableReport
+    from ...tables.table_snapshot import Table
 
 
 COLUMNS = (
@@ -63,7 +64,10 @@ _NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?", re.ASCII)
 
 
 class EmbedOptions(CommandOptions):
-    about = "With --commit the only PATH is the folder of a Delta table, or options name an Iceberg table of a catalog."
+    about = (
+        "With --commit the only PATH is the folder of a Delta table, or its URL; or with --iceberg-catalog that of an "
+        "Iceberg table, unless --table is its name there."
+    )
 
     paths: tuple[str, ...] = OPTIONAL_PATHS
     columns: tuple[str, ...] = columns_option(
@@ -135,6 +139,7 @@ def embed(output: Output, given: EmbedOptions) -> int:
       parquet-bloom embed a.parquet --column user.id --in-place
       parquet-bloom embed events/ --commit --column user.id --where "day >= DATE '2026-01-01'" --max-files 100
       parquet-bloom embed --iceberg-catalog prod --table db.events --commit --column user.id --set-property
+      parquet-bloom embed s3://bucket/db/events --iceberg-catalog prod --commit --column user.id
     """
     requested = parse_column_arguments(given.columns)
     target, table, jobs = given.target, given.table, given.jobs
@@ -176,13 +181,22 @@ def _embed_into_table(output: Output, given: EmbedOptions, columns: Mapping[str,
     """
     # Not at the top: `embed` works on files as a rule.
     from ...tables.embed.embed_table import embed_table
+    from ...tables.iceberg.catalog_search import open_at
 
-    given.table.require_valid(given.paths)
-    if len(given.paths) > 1 or (not given.paths and not given.table.in_catalog):
+    request = given.table
+    # An Iceberg table is read by its folder alone, and committed to by its catalog, which may be told either way.
+    is_at_path = request.catalog is not None and request.name is None and bool(given.paths)
+    if not is_at_path:
+        request.require_valid(given.paths)
+    if len(given.paths) > 1 or (not given.paths and not request.in_catalog):
         raise usage_error(
             "--commit is for one table: its folder is the only PATH, or --iceberg-catalog and --table name it"
         )
-    table = given.table.find(given.paths, output, certain=True)
+    table: Table | None
+    if is_at_path and request.catalog is not None:
+        table = open_at(given.paths[0], request.catalog)
+    else:
+        table = request.find(given.paths, output, certain=True)
     if table is None:
         raise ParquetBloomError("--commit is for a Delta or Iceberg table, and this is none", path=given.paths[0])
     if given.set_property and table.kind == "delta":
@@ -192,8 +206,8 @@ def _embed_into_table(output: Output, given: EmbedOptions, columns: Mapping[str,
         options["threads"] = given.jobs
     options |= {} if given.commit_bytes is None else {"commit_bytes": given.commit_bytes}
     options |= {"where": given.where, "max_files": given.max_files, "max_bytes": given.max_bytes}
+    options |= {"fpp": given.fpp, "dry_run": given.target.dry_run, "storage_options": output.storage_options}
     options |= {"set_property": given.set_property}
-    options |= {"fpp": given.fpp, "dry_run": given.target.dry_run}
     with output.progress(0, "MB") as bar, output.step("embed"):
         report = embed_table(table, columns, progress=bar.update, **options)
     with output.rows("files", COLUMNS) as rows:

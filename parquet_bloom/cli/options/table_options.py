@@ -232,8 +232,8 @@ def read_inputs(table: Table, output: Output) -> Inputs:
     """Return the files of a table, and say which version of it; raises as `Table.read_snapshot`."""
     with output.step("table"):
         snapshot = table.read_snapshot()
-    if table.storage_options and output.filesystem is None:
-        output.filesystem = resolve_filesystem(None, table.storage_options)
+    if output.filesystem is None:
+        output.filesystem = resolve_filesystem(None, table.storage_options or snapshot.storage_options)
     read = table_snapshot.ReadTable(snapshot, table)
     output.summary(str(read))
     files = [MatchedPaths(file.path, snapshot.root, True) for file in snapshot.files]

@@ -19,6 +19,7 @@ from ...redaction import shown_redacted
 from ...util.messages import count
 from ...util.threads import processors
 from ..delta.delta_table import DeltaSource, delta
+from ..iceberg.catalog_search import is_place, open_at
 from ..iceberg.iceberg_table import IcebergTable, iceberg
 from ..open_table import find_table
 from ..table_snapshot import Table
@@ -161,7 +162,7 @@ def open_target(
         There is no table, it is of another kind, or it names one version.
     """
     if catalog is not None:
-        return _make_iceberg(iceberg(table, catalog=catalog))
+        return _make_iceberg(_find_named(table, catalog), storage_options)
     if hasattr(table, "table_uri"):  # deltalake's: its latest version, and not the one that it has read
         return DeltaTarget(delta(table, storage_options=storage_options))
     found = find_table(table, storage_options)
@@ -178,14 +179,23 @@ def open_target(
         return DeltaTarget(found)
     if isinstance(found, IcebergTable):
         _require_latest(found.requested, found.name)
-        return _make_iceberg(found)
+        return _make_iceberg(found, storage_options)
     problem = "a table is what parquet_bloom.delta or parquet_bloom.iceberg returns, a DeltaTable, a pyiceberg Table"
     raise ParquetBloomError(f"{problem} or the folder of a Delta table, not {type(table).__name__}")
 
 
-def _make_iceberg(table: IcebergTable) -> IcebergTarget:
+def _find_named(table: GivenTable, catalog: Catalog | str) -> IcebergTable:
+    """Return the table of a catalog that is given by its name, its folder or one of its metadata files."""
+    if isinstance(table, str | os.PathLike):
+        path = os.fsdecode(table)
+        if not isinstance(table, str) or is_place(path):
+            return open_at(path, catalog)
+    return iceberg(table, catalog=catalog)
+
+
+def _make_iceberg(table: IcebergTable, storage_options: Mapping[str, object] | None) -> IcebergTarget:
     # Files outside of its folder are left as they are; they are no reason to refuse the others.
-    return IcebergTarget(table.latest(outside=True))
+    return IcebergTarget(table.latest(outside=True), storage_options)
 
 
 def _require_latest(version: object, name: str) -> None:
@@ -255,8 +265,9 @@ def embed_table(
     Parameters
     ----------
     table : what `parquet_bloom.delta` or `parquet_bloom.iceberg` returns, a `deltalake.DeltaTable`, the folder of a
-        Delta table, or its URL, or an Iceberg table: a `pyiceberg.table.Table` of a catalog, or with `catalog` its
-        name. Always its latest version; of an Iceberg table the branch `main`.
+        Delta table or its URL, or an Iceberg table: a `pyiceberg.table.Table` of a catalog, or with `catalog` its name
+        there, its folder, or one of its metadata files. Always its latest version; of an Iceberg table the branch
+        `main`.
     columns, fpp : as in `embed`, by the table's names; renamed columns are found in older files.
     where : a predicate on columns whose values the table's metadata has for each file, such as partition columns: only
         files that match get filters.
@@ -269,7 +280,8 @@ def embed_table(
         Java give new files filters.
     dry_run : write and commit nothing; the report has the sizes.
     catalog : a pyiceberg catalog, or the name of one in pyiceberg's configuration.
-    storage_options : settings of a Delta table's store, as named by deltalake.
+    storage_options : settings of the store, as named by deltalake and obstore. For the data files of an Iceberg table
+        they replace those that its catalog has; metadata files are read and written by the catalog's.
     progress : called with (done, total) after each file, in bytes of the files that get filters.
     threads : files processed at a time; None for one per processor.
 

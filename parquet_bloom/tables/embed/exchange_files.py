@@ -35,6 +35,7 @@ from ...redaction import shown_redacted
 from ...storage import is_url, stat_files
 from ...storage.index_folder import Folder
 from ...util.messages import count
+from ...util.threads import in_order
 from ..names_in_files import find_names
 from ..table_locations import require_inside
 from ..table_snapshot import TableColumn
@@ -138,6 +139,9 @@ def _find_type(fields: Sequence[pa.Field], name: str, above: str = "") -> tuple[
     return None, ""
 
 
+_LISTINGS = 16  # requests at a time
+
+
 class NewFiles:
     """The new files of a table, as a context manager: those that are not kept are deleted on leaving it.
 
@@ -226,9 +230,11 @@ class NewFiles:
         for path, source in zip(local, stat_files(local), strict=True):
             if source is not None:
                 sizes[path] = source.size
-        for folder in {os.path.dirname(exchange.path) for exchange in exchanges if is_url(exchange.path)}:
-            listed = Folder(folder, self._filesystem).names()
-            sizes |= {f"{folder}/{name}": size for name, (size, _) in listed.items()}
+        # Some layouts have a folder for each file.
+        folders = sorted({os.path.dirname(exchange.path) for exchange in exchanges if is_url(exchange.path)})
+        with in_order(lambda folder: Folder(folder, self._filesystem).names(), folders, _LISTINGS) as listings:
+            for folder, listed in zip(folders, listings, strict=True):
+                sizes |= {f"{folder}/{name}": size for name, (size, _) in listed.items()}
         return {exchange.path for exchange in exchanges if sizes.get(exchange.path) != exchange.size}
 
 

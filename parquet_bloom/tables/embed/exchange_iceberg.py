@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Literal, NamedTuple
 from uuid import uuid4
 
 from ...errors import ParquetBloomError, StorageError
-from ...storage import is_url
+from ...storage import is_url, resolve_filesystem
 from ...util.lazy import late_module
 from ..iceberg.iceberg_deletes import AppliedDeletes
 from ..iceberg.iceberg_snapshot import make_snapshot
@@ -20,7 +20,6 @@ from ..iceberg.metadata_folder import CutShortError, list_predecessors, open_met
 from .exchange_files import WAY_OUT, CommitConflict, Exchange, LiveFile, TableState, Target, find_outside
 
 if TYPE_CHECKING:
-    import pyiceberg.catalog.noop as noop
     import pyiceberg.exceptions as exceptions
     import pyiceberg.manifest as manifest_files
     import pyiceberg.table.refs as refs
@@ -32,11 +31,12 @@ if TYPE_CHECKING:
     from pyiceberg.partitioning import PartitionSpec
     from pyiceberg.schema import Schema
     from pyiceberg.table import Table as PyicebergTable
+    from pyiceberg.table.metadata import TableMetadata
     from pyiceberg.table.snapshots import Snapshot, Summary
-    from pyiceberg.table.update import TableUpdate
+    from pyiceberg.table.update import TableRequirement, TableUpdate
 else:
-    noop, exceptions = late_module("pyiceberg.catalog.noop"), late_module("pyiceberg.exceptions")
-    manifest_files, changes = late_module("pyiceberg.manifest"), late_module("pyiceberg.table.update")
+    exceptions, manifest_files = late_module("pyiceberg.exceptions"), late_module("pyiceberg.manifest")
+    changes = late_module("pyiceberg.table.update")
     refs, snapshots = late_module("pyiceberg.table.refs"), late_module("pyiceberg.table.snapshots")
 
 _CODEC: Literal["gzip"] = "gzip"
@@ -239,26 +239,41 @@ def move_file(file: DataFile, new: NewPath) -> DataFile:
 
 _HIGHEST_FORMAT = 2
 
-# Errors of catalogs after which a request has certainly changed nothing.
+# Errors of catalogs after which a request has certainly changed nothing, and such answers of servers.
+_BUSY = "TooManyRequestsError"
 _REFUSALS = frozenset({
     *("AuthorizationExpiredError", "BadRequestError", "ForbiddenError", "NoSuchNamespaceError", "NoSuchTableError"),
-    *("OAuthError", "TooManyRequestsError", "UnauthorizedError", "ValidationError", "ValidationException"),
+    *("NotImplementedError", "OAuthError", _BUSY, "UnauthorizedError", "ValidationError", "ValidationException"),
 })  # fmt: skip
+_TIMED_OUT, _NOT_IMPLEMENTED = 408, 501
+_REFUSING = {*range(400, 500), _NOT_IMPLEMENTED} - {_TIMED_OUT}
+
+_SENDS, _PAUSE = 4, 0.2  # how often a commit is sent, and seconds after the first time, which double
 
 
 class IcebergTarget(Target):
-    """An Iceberg table in a local folder that has a catalog.
+    """An Iceberg table that has a catalog.
 
     Parameters
     ----------
     table : the table, at its current snapshot; files outside of its folder do not make it refuse.
+    storage_options : settings of the store for the data files, by obstore's names; None for the catalog's.
+
+    Raises
+    ------
+    ParquetBloomError
+        It has no catalog.
     """
 
     kind = "iceberg"
 
-    def __init__(self, table: IcebergTable):
+    def __init__(self, table: IcebergTable, storage_options: Mapping[str, object] | None = None):
         self.name = table.name
-        self._table = table
+        if not table.has_catalog:
+            problem = "an Iceberg table given by its folder or metadata has no catalog to commit to"
+            way_out = "name the catalog as well, by catalog= (--iceberg-catalog), or give a pyiceberg Table"
+            raise ParquetBloomError(f"{problem}; {way_out}", path=self.name)
+        self._table, self._storage_options = table, storage_options
         self._attempts: list[SnapshotWriter] = []
         self._begun: list[_Begun] = []
         self._sent = self._refused = False  # whether a commit went to the catalog, and whether that has refused it
@@ -266,20 +281,17 @@ class IcebergTarget(Target):
     def read_state(self) -> TableState:
         contents = self._table.read_contents()
         table, manifests = contents.table, contents.manifests
-        if isinstance(table.catalog, noop.NoopCatalog):
-            problem = "an Iceberg table given by its folder or metadata has no catalog to commit to"
-            raise ParquetBloomError(f"{problem}; give a pyiceberg Table, or catalog= and its name", path=self.name)
         if table.metadata.format_version > _HIGHEST_FORMAT:
             problem = f"files of tables of format version {table.metadata.format_version} cannot be exchanged so far"
             raise ParquetBloomError(f"{problem}; {WAY_OUT}", path=self.name)
         snapshot = make_snapshot(contents, self.name, outside=True)
-        outside = find_outside([file.path for file in contents.files if not is_url(file.path)], contents.root)
+        settings = self._storage_options or snapshot.storage_options
+        self.filesystem = resolve_filesystem(None, settings) if is_url(contents.root) else None
+        outside = find_outside([file.path for file in contents.files], contents.root)
         files = []
         for file, row in zip(contents.files, contents.order, strict=True):
             written, reason = manifests.paths[row], _find_reason(contents.deletes.get(row))
-            if is_url(file.path):
-                files.append(LiveFile(*file, written, "only local files can be exchanged so far", False))
-            elif file.path in outside:
+            if file.path in outside:
                 files.append(LiveFile(*file, written, "it lies outside of the table's folder", False))
             else:
                 files.append(LiveFile(*file, written, reason))
@@ -325,13 +337,9 @@ class IcebergTarget(Target):
                 changes.AssertTableUUID(uuid=table.metadata.table_uuid),
                 changes.AssertRefSnapshotId(ref=refs.MAIN_BRANCH, snapshot_id=state.version),
             )
-            opened = list_opened(table.catalog)
-            self._begun.append(_Begun(table.io, opened, len(opened)))
-            self._sent = True
-            table.catalog.commit_table(table, requirements, tuple(updates))
+            self._send(table, requirements, tuple(updates))
             return version
         except (exceptions.CommitFailedException, exceptions.WaitingForLockException) as error:
-            self._refused = True
             # A request that was sent twice, as the first answer was lost, is refused for its own sake.
             found = self.find_commit(state, exchanges)
             if found is not None:
@@ -340,8 +348,41 @@ class IcebergTarget(Target):
         except ParquetBloomError:
             raise
         except Exception as error:
-            self._refused = type(error).__name__ in _REFUSALS
             raise StorageError.wrap(error, "cannot commit to the Iceberg table", self.name) from error
+
+    def _send(
+        self, table: PyicebergTable, requirements: tuple[TableRequirement, ...], updates: tuple[TableUpdate, ...]
+    ) -> None:
+        """Send a commit, a few times while the catalog is busy or it is not known whether it has got it.
+
+        The first one that it gets moves the branch, so that the others are refused.
+
+        Raises
+        ------
+        Exception
+            Of the last time.
+        """
+        opened, is_in_doubt = list_opened(table.catalog), False
+        for attempt in range(1, _SENDS + 1):
+            self._sent, self._refused = True, False
+            first = len(opened)
+            try:
+                response = table.catalog.commit_table(table, requirements, updates)
+            except Exception as error:  # of many kinds: those of pyiceberg, of the catalog's client, of the store
+                is_refused = _is_refusal(error)
+                # An earlier request may yet take effect, whatever becomes of this one.
+                self._refused = is_refused and not is_in_doubt
+                is_in_doubt |= not is_refused
+                is_over = is_refused and type(error).__name__ != _BUSY
+                if is_over or attempt == _SENDS or _ends_with_call(table.catalog):
+                    raise
+            else:
+                if attempt > 1:
+                    self._delete_begun(response.metadata_location, response.metadata)
+                return
+            finally:
+                self._begun.append(_Begun(table.io, opened[first:]))
+            time.sleep(_PAUSE * 2 ** (attempt - 1))
 
     def find_commit(self, state: TableState, exchanges: Sequence[Exchange]) -> int | None:
         """A snapshot that is on its way is refused once the branch has another one than it follows."""
@@ -351,6 +392,7 @@ class IcebergTarget(Target):
             known = {int(snapshot.snapshot_id) for snapshot in current.metadata.snapshots}
             found = known & {writer.snapshot_id for writer in self._attempts}
             if found:
+                self._delete_begun(current.metadata_location, current.metadata)
                 return found.pop()
             is_over = self._refused or _ends_with_call(current.catalog)
             if current.metadata.current_snapshot_id == state.version and not is_over:
@@ -368,14 +410,18 @@ class IcebergTarget(Target):
         current : the table as the catalog has it since; None if no commit was sent, or only one that may yet succeed.
         """
         if current is not None:
-            committed = {str(current.metadata_location).rpartition("/")[2], *list_predecessors(current.metadata)}
-            for begun in self._begun:
-                # First of all, as readers of the folder find the other files by it.
-                begun.delete(committed)
-            self._begun.clear()
+            # First of all, as readers of the folder find the other files by it.
+            self._delete_begun(current.metadata_location, current.metadata)
         for writer in self._attempts:
             writer.delete()
         self._attempts.clear()
+
+    def _delete_begun(self, location: str, metadata: TableMetadata) -> None:
+        """Delete the catalog's metadata files that are not the current one, or before it."""
+        committed = {location.rpartition("/")[2], *list_predecessors(metadata)}
+        for begun in self._begun:
+            begun.delete(committed)
+        self._begun.clear()
 
 
 class _Begun(NamedTuple):
@@ -385,12 +431,10 @@ class _Begun(NamedTuple):
     ----------
     io : pyiceberg's FileIO of the table.
     opened : see `list_opened`.
-    first : the first of them that is of the call.
     """
 
     io: FileIO
     opened: list[str]
-    first: int
 
     def delete(self, committed: Collection[str]) -> None:
         """Delete those that were begun, as far as that is possible.
@@ -401,9 +445,8 @@ class _Begun(NamedTuple):
         ----------
         committed : names of files to be left in any case.
         """
-        paths = self.opened[self.first :]
-        names = {path.rpartition("/")[2] for path in paths}
-        for path in paths:
+        names = {path.rpartition("/")[2] for path in self.opened}
+        for path in self.opened:
             if path.rpartition("/")[2] not in committed:
                 _try_to_delete(self.io, path, partial(self._is_new, path, names))
 
@@ -423,6 +466,23 @@ def _try_to_delete(io: FileIO, path: str, may_delete: Callable[[], bool] = lambd
             io.delete(path)
     except Exception:  # pyiceberg raises the errors of every store; one that stays is not worth another error
         return
+
+
+def _is_refusal(error: Exception) -> bool:
+    """Return whether an error says that a commit has changed nothing, and cannot any more."""
+    if isinstance(error, exceptions.CommitFailedException | exceptions.WaitingForLockException):
+        return True
+    status = _find_status(error)
+    return type(error).__name__ in _REFUSALS or status in _REFUSING
+
+
+def _find_status(error: Exception) -> int | None:
+    """Return the status of the only request that a commit has taken; None if it has taken several, or for no answer."""
+    answer = getattr(error, "response", None)  # botocore's, of Glue
+    if isinstance(answer, Mapping):
+        facts = answer.get("ResponseMetadata", {})
+        return None if facts.get("RetryAttempts") else facts.get("HTTPStatusCode")
+    return getattr(getattr(error.__cause__, "response", None), "status_code", None)  # of requests, of REST
 
 
 def _ends_with_call(catalog: Catalog) -> bool:

@@ -43,6 +43,33 @@ else:
 _OPENED = "opened_metadata_files"
 
 
+def require_catalog(catalog: object) -> None:
+    """Raise unless this is a catalog, or may be the name of one."""
+    if not isinstance(catalog, str | catalogs.Catalog):
+        raise ParquetBloomError(f"a catalog is pyiceberg's or the name of one, not {type(catalog).__name__}")
+
+
+def open_catalog(catalog: Catalog | str, properties: Mapping[str, object]) -> Catalog:
+    """Return a catalog, given itself or by its name in pyiceberg's configuration.
+
+    Raises
+    ------
+    StorageError
+        The configuration does not say where it is. pyiceberg raises errors of its own otherwise.
+    """
+    if not isinstance(catalog, str):
+        return catalog
+    try:
+        return catalogs.load_catalog(catalog, **properties)
+    except ValueError as error:
+        if "--uri" not in str(error):  # an option of pyiceberg's own command
+            raise
+        variable = f"PYICEBERG_CATALOG__{catalog.upper()}__URI"
+        where = f"give it in pyiceberg's configuration (.pyiceberg.yaml), or as {variable}"
+        problem = f"cannot read the Iceberg table: the catalog {catalog!r} has no uri; {where}"
+        raise StorageError(problem) from error
+
+
 @dataclass(frozen=True)
 class CatalogTable:
     """A table by its name in a catalog. It can be pickled: the catalog is opened anew from its settings.
@@ -59,26 +86,8 @@ class CatalogTable:
     properties: Mapping[str, object]
 
     def open(self) -> PyicebergTable:
-        """Load the table, as it is now.
-
-        Raises
-        ------
-        StorageError
-            pyiceberg's configuration does not say where the catalog is. pyiceberg raises errors of its own otherwise.
-        """
-        catalog = self._load(self.catalog) if isinstance(self.catalog, str) else self.catalog
-        return _guard(catalog).load_table(self.identifier)
-
-    def _load(self, name: str) -> Catalog:
-        try:
-            return catalogs.load_catalog(name, **self.properties)
-        except ValueError as error:
-            if "--uri" not in str(error):  # an option of pyiceberg's own command
-                raise
-            variable = f"PYICEBERG_CATALOG__{name.upper()}__URI"
-            where = f"give it in pyiceberg's configuration (.pyiceberg.yaml), or as {variable}"
-            problem = f"cannot read the Iceberg table: the catalog {name!r} has no uri; {where}"
-            raise StorageError(problem) from error
+        """Load the table, as it is now; raises as `open_catalog`."""
+        return _guard(open_catalog(self.catalog, self.properties)).load_table(self.identifier)
 
     def __reduce__(self) -> tuple[object, ...]:
         if isinstance(self.catalog, str):
@@ -262,6 +271,11 @@ class IcebergTable(Table):
         return where | ({"outside": True} if self.outside else {})
 
     @property
+    def has_catalog(self) -> bool:
+        """Whether there is a catalog, which knows the current snapshot, and which can be committed to."""
+        return isinstance(self._source, CatalogTable)
+
+    @property
     def requested(self) -> str | None:
         """The snapshot that was requested; None for the current one."""
         given = {"snapshot": self._request.snapshot_id, "ref": self._request.ref, "as_of": self._request.as_of}
@@ -318,8 +332,7 @@ def iceberg(
         identifier = table if isinstance(table, str | tuple) else None
         if not identifier or not all(isinstance(part, str) for part in identifier):
             raise ParquetBloomError(f"with a catalog a table is given by its name, not as {type(table).__name__}")
-        if not isinstance(catalog, str | catalogs.Catalog):
-            raise ParquetBloomError(f"a catalog is pyiceberg's or the name of one, not {type(catalog).__name__}")
+        require_catalog(catalog)
         if properties and not isinstance(catalog, str):
             raise ParquetBloomError("properties are for the name of a catalog: this one has been opened")
         name = identifier if isinstance(identifier, str) else ".".join(identifier)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import base64
 import hashlib
 import io
+import json
 import re
 import socket
 import threading
@@ -22,6 +23,7 @@ from urllib.parse import parse_qsl, unquote, urlsplit
 from xml.sax.saxutils import escape
 
 from moto.core import DEFAULT_ACCOUNT_ID
+from moto.glue.models import glue_backends
 from moto.moto_server.threaded_moto_server import ThreadedMotoServer
 from moto.moto_server.werkzeug_app import DomainDispatcherApplication, MotoRequestHandler, create_backend_app
 from moto.s3 import models
@@ -325,7 +327,9 @@ def _find(objects: Any, bucket: str, key: str, version: str | None = None) -> An
 
 
 def _check(objects: Any, request: Request, body: bytes, state: _State) -> None:
-    """Raise Refusal for what S3 refuses and moto does not."""
+    """Raise Refusal for what S3 and Glue refuse and moto does not."""
+    if request.headers.get("x-amz-target") == "AWSGlue.UpdateTable":
+        _check_glue(body)
     if not request.key or request.method not in _PLAIN:
         return
     headers, operation = request.headers, request.operation
@@ -355,6 +359,19 @@ def _check(objects: Any, request: Request, body: bytes, state: _State) -> None:
     digest = headers.get("content-md5")
     if digest and base64.b64decode(digest) != hashlib.md5(body).digest():
         raise Refusal(400, "BadDigest", "The Content-MD5 you specified did not match what we received.")
+
+
+def _check_glue(body: bytes) -> None:
+    """Raise Refusal unless the table has the version that its update is to follow."""
+    asked = json.loads(body)
+    table = glue_backends[DEFAULT_ACCOUNT_ID]["us-east-1"].get_table(asked["DatabaseName"], asked["TableInput"]["Name"])
+    if asked.get("VersionId") not in (None, str(table.as_dict()["VersionId"])):
+        raise make_glue_refusal("ConcurrentModificationException")
+
+
+def make_glue_refusal(kind: str, status: int = 400) -> Refusal:
+    """Return an answer that is an error of Glue."""
+    return Refusal(status, kind, raw=json.dumps({"__type": kind, "message": kind}).encode())
 
 
 def _check_read(request: Request, matches: Any, state: _State) -> None:

@@ -170,9 +170,15 @@ def _add_iceberg_column(table: Any) -> None:
         update.add_column("extra", LongType())
 
 
+def _set_property(table: Any) -> None:
+    with table.transaction() as change:
+        change.set_properties({"other": "1"})
+
+
 ICEBERG_OPERATIONS = {
     "append": Operation(lambda table: table.append(rows(9_000, 10)), added(rows(9_000, 10))),
     "delete": Operation(lambda table: table.delete("id == 5"), kept(lambda row: row[0] != 5)),
+    "delete a partition": Operation(lambda table: table.delete("p == 'x/y'"), kept(lambda row: row[2] != "x/y")),
     "delete all": Operation(lambda table: table.delete("id >= 0"), kept(lambda row: False)),
     "overwrite": Operation(lambda table: table.overwrite(rows(1, 10)), lambda before: contents(rows(1, 10))),
     "upsert": Operation(
@@ -183,4 +189,13 @@ ICEBERG_OPERATIONS = {
     ),
     "expire": Operation(_expire, same),
     "add a column": Operation(_add_iceberg_column, same),
+    "set a property": Operation(_set_property, same),
 }
+
+
+def change_iceberg(settings: dict[str, str], name: str, operation: str) -> bool:
+    """Carry out an operation on a table of a catalog; for processes of their own."""
+    from pyiceberg.catalog import load_catalog
+
+    ICEBERG_OPERATIONS[operation].run(load_catalog("catalog", **settings).load_table(name))
+    return True

@@ -238,8 +238,11 @@ def test_a_catalog_that_may_have_got_it(tmp_path: Path, monkeypatch: pytest.Monk
     # If another writer has committed, it cannot arrive any more.
     old = set(tmp_path.rglob("*.parquet")) | set(tmp_path.rglob("*.avro"))
 
+    overtaken: list[Any] = []
+
     def overtake(commit: Any, *args: Any) -> None:
-        catalog.load_table("db.events").append(tables.rows(7_000, 5))
+        if not overtaken:
+            overtaken.append(catalog.load_table("db.events").append(tables.rows(7_000, 5)))
         raise CommitStateUnknownException("no answer")
 
     table.catalog = remote(catalog, overtake)
@@ -257,6 +260,19 @@ def test_a_catalog_that_may_have_got_it(tmp_path: Path, monkeypatch: pytest.Monk
     with pytest.raises(StorageError, match="not allowed"):
         embed_table(table, ["s"])
     assert set(tmp_path.rglob("*.parquet")) | set(tmp_path.rglob("*.avro")) == old
+    # Unless an earlier request, which was not answered, may yet arrive.
+    asked: list[Any] = []
+
+    def lose_then_forbid(commit: Any, *args: Any) -> None:
+        asked.append(args)
+        raise CommitStateUnknownException("no answer") if len(asked) == 1 else ForbiddenError("not allowed")
+
+    table.catalog, before = remote(catalog, lose_then_forbid), tables.read_iceberg(table)
+    with pytest.raises(ParquetBloomError, match=r"not known whether .*not allowed.*may get it yet"):
+        embed_table(table, ["s"])
+    catalog.commit_table(*asked[0])
+    assert tables.read_iceberg(table) == before
+    assert not embed_table(table, ["s"]).changed
 
 
 def test_a_commit_that_is_refused_for_its_own_sake(tmp_path: Path) -> None:
