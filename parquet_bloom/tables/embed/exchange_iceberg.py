@@ -338,6 +338,7 @@ class IcebergTarget(Target):
                 changes.AssertRefSnapshotId(ref=refs.MAIN_BRANCH, snapshot_id=state.version),
             )
             self._send(table, requirements, tuple(updates))
+            self._forget()  # what was written is the table's; another commit may follow
             return version
         except (exceptions.CommitFailedException, exceptions.WaitingForLockException) as error:
             # A request that was sent twice, as the first answer was lost, is refused for its own sake.
@@ -393,6 +394,7 @@ class IcebergTarget(Target):
             found = known & {writer.snapshot_id for writer in self._attempts}
             if found:
                 self._delete_begun(current.metadata_location, current.metadata)
+                self._forget()
                 return found.pop()
             is_over = self._refused or _ends_with_call(current.catalog)
             if current.metadata.current_snapshot_id == state.version and not is_over:
@@ -401,6 +403,11 @@ class IcebergTarget(Target):
                 current = None
         self._delete_attempts(current)
         return None
+
+    def _forget(self) -> None:
+        """Forget what was written for a commit that has succeeded."""
+        self._attempts.clear()
+        self._begun.clear()
 
     def _delete_attempts(self, current: PyicebergTable | None) -> None:
         """Delete what was written for commits that have failed for certain.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+from collections import Counter
 from pathlib import Path
 from typing import Any
 from urllib.parse import unquote
@@ -178,3 +179,25 @@ def test_another_table_takes_its_place(tmp_path: Path) -> None:
     assert not any(".c000." in path for path in data_files(root))
     assert sum(tables.read_delta(root).values()) == 2 * tables.ROWS
     assert os.path.isdir(root)
+
+
+def test_iceberg_with_another_writer_between_our_commits(tmp_path: Path) -> None:
+    """Each commit but the first follows one of ours: what that has written is not taken for a try that failed."""
+    table = tables.make_iceberg(tmp_path, 3)
+    before, number = tables.read_iceberg(table), [0]
+
+    def act(done: int, total: int) -> None:
+        number[0] += 1
+        tables.reload(table).append(tables.rows(5_000 + number[0], 1))
+
+    report = embed_table(table, ["id"], commit_bytes=1, progress=act)
+    assert number == [3]
+    assert (len(report.files), report.attempts, report.skipped) == (3, 6, ())
+    expected = before + Counter({row: 1 for i in range(3) for row in tables.contents(tables.rows(5_001 + i, 1))})
+    assert tables.read_iceberg(table) == expected
+    now = tables.reload(table)
+    for snapshot in now.snapshots():
+        assert now.scan(snapshot_id=snapshot.snapshot_id).to_arrow().num_rows
+    embed_table(table, ["id"], commit_bytes=1)
+    assert not embed_table(table, ["id"]).changed
+    assert tables.read_iceberg(table) == expected
