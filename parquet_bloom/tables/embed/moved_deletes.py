@@ -5,18 +5,21 @@ from __future__ import annotations
 import json
 import os
 import struct
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 from uuid import uuid4
 
 import numpy as np
+from pyroaring import BitMap64
 
 from ...errors import ParquetBloomError, StorageError
 from ...util.lazy import late_module
 from ..iceberg.iceberg_deletes import (
     PUFFIN_MAGIC,
     AppliedDeletes,
+    make_vector_blob,
     open_delete_file,
     read_positions,
     read_vector_blob,
@@ -29,7 +32,6 @@ from .exchange_files import UnfitFiles
 if TYPE_CHECKING:
     import pyarrow.parquet as pq
     from pyiceberg.io import FileIO
-    from pyroaring import BitMap64
 else:
     pq = late_module("pyarrow.parquet")
 
@@ -40,10 +42,15 @@ DeleteKey = tuple[str, int | None]
 """The path of a delete file, and where in it the deletes lie."""
 
 
-class MovedDelete(NamedTuple):
-    """What a manifest says of the deletes that take another's place, where it differs; see the specification."""
+class NewDelete(NamedTuple):
+    """What a manifest says of new deletes, where it differs from what it says of those whose place they take.
+
+    The fields are those of `DeleteFile`.
+    """
 
     path: str
+    file_format: str
+    sequence_number: int
     size: int
     record_count: int
     referenced: str | None
@@ -55,6 +62,13 @@ class MovedDelete(NamedTuple):
     def change(self, file: DeleteFile) -> DeleteFile:
         """Return what a manifest says of a delete file with these values in it."""
         return file._replace(**self._asdict())
+
+
+class DeleteChange(NamedTuple):
+    """What becomes of a delete file: whether the table keeps it, and the new ones beside it or in its place."""
+
+    keeps: bool
+    new: tuple[NewDelete, ...]
 
 
 def explain_deletes(deletes: AppliedDeletes | None, version: int) -> str | None:
@@ -73,8 +87,6 @@ def explain_deletes(deletes: AppliedDeletes | None, version: int) -> str | None:
         return f"its deletes are not certain: the content of {strange.path} is not known"
     if deletes.vector is not None and version < _VECTORS_SINCE:
         return f"it has a deletion vector, which tables of format version {version} have not"
-    if deletes.positions and version >= _VECTORS_SINCE:
-        return f"it has position deletes, which tables of format version {version} do not get any more"
     return None
 
 
@@ -84,49 +96,89 @@ class DeletesMover:
     Parameters
     ----------
     file_io : pyiceberg's FileIO of the table.
+    version : of the table's format. From version 3 on position deletes become deletion vectors.
     name_file : returns the path of a new file, given the delete file that it takes the place of and how its name ends.
     """
 
-    def __init__(self, file_io: FileIO, name_file: Callable[[DeleteFile, str], str]):
-        self._io, self._name_file = file_io, name_file
+    def __init__(self, file_io: FileIO, version: int, name_file: Callable[[DeleteFile, str], str]):
+        self._io, self._version, self._name_file = file_io, version, name_file
+        self._unfit: dict[str, str] = {}  # {path of a data file: why its deletes cannot be written anew}
 
-    def write(self, deletes: Mapping[str, AppliedDeletes], names: Mapping[str, str]) -> dict[DeleteKey, MovedDelete]:
+    def write(
+        self, deletes: Mapping[str, AppliedDeletes], names: Mapping[str, str], live: Collection[str]
+    ) -> dict[DeleteKey, DeleteChange]:
         """Write the deletes of some files.
 
         Parameters
         ----------
         deletes : {path of a data file, as the metadata has it: its deletes}.
         names : {the same path: the file's new name, in the same folder}.
+        live : the paths of all data files of the table.
 
         Raises
         ------
         UnfitFiles
             Deletes of some of the files cannot be read.
         """
-        unfit: dict[str, str] = {}
         plain = {without_scheme(path): name for path, name in names.items()}
+        others = {without_scheme(path) for path in live} - plain.keys()
         files: dict[DeleteFile, list[str]] = {}
-        vectors = []
         for path, applied in deletes.items():
-            if applied.vector is not None:
-                vectors.append((path, applied.vector))
             for file in applied.positions:
                 files.setdefault(file, []).append(path)
-        moved = {}
+        vectors = [
+            _Vector(
+                path,
+                _rename(applied.vector.referenced or "", plain),
+                applied.vector,
+                partial(self._read_blob, applied.vector),
+            )
+            for path, applied in deletes.items()
+            if applied.vector is not None
+        ]
+        found: dict[DeleteKey, DeleteChange] = {}
+        merged: dict[str, tuple[DeleteFile, int, BitMap64]] = {}
         for file, paths in files.items():
-            try:
+            with self._note_unfit(paths):
                 positions = self._read_positions(file)
-            except ParquetBloomError as error:
-                unfit |= dict.fromkeys(paths, str(error))
-                continue
-            renamed = {_rename(path, plain): bitmap for path, bitmap in positions.items()}
-            if renamed.keys() != positions.keys():
-                moved[file.path, file.offset] = self._write_positions(file, renamed, plain)
-        if vectors:
-            moved |= self._write_vectors(vectors, plain, unfit)
-        if unfit:
-            raise UnfitFiles(unfit)
-        return moved
+                renamed = {_rename(path, plain): bitmap for path, bitmap in positions.items()}
+                if renamed.keys() == positions.keys():
+                    continue
+                if self._version < _VECTORS_SINCE:
+                    new = self._write_positions(file, renamed, plain)
+                    found[make_key(file)] = DeleteChange(False, (new,))
+                    continue
+                keeps = any(without_scheme(path) in others for path in positions)
+                found[make_key(file)] = DeleteChange(keeps, ())
+                for path in paths:
+                    first, sequence, bitmap = merged.get(path, (file, 0, BitMap64()))
+                    for written, part in positions.items():
+                        if without_scheme(written) == without_scheme(path):
+                            bitmap = bitmap | part
+                    merged[path] = first, max(sequence, file.sequence_number), bitmap
+        for path, (file, sequence, bitmap) in merged.items():
+            if bitmap:
+                made = make_vector_blob(bitmap), bitmap
+                template = file._replace(sequence_number=sequence)
+                vectors.append(_Vector(path, _rename(path, plain), template, lambda made=made: made))  # type: ignore[misc]
+        for key, news in self._write_vectors(vectors).items():
+            keeps = found[key].keeps if key in found else False
+            found[key] = DeleteChange(keeps, tuple(news))
+        if self._unfit:
+            raise UnfitFiles(self._unfit)
+        return found
+
+    @contextmanager
+    def _note_unfit(self, paths: Sequence[str]) -> Iterator[None]:
+        """Note data files whose deletes cannot be read."""
+        try:
+            yield
+        except ParquetBloomError as error:
+            self._unfit |= dict.fromkeys(paths, str(error))
+
+    def _read_blob(self, file: DeleteFile) -> tuple[bytes, BitMap64]:
+        with _named_errors(file):
+            return read_vector_blob(self._io, file)
 
     def _read_positions(self, file: DeleteFile) -> dict[str, BitMap64]:
         with _named_errors(file):
@@ -139,7 +191,7 @@ class DeletesMover:
 
     def _write_positions(
         self, file: DeleteFile, positions: Mapping[str, BitMap64], plain: Mapping[str, str]
-    ) -> MovedDelete:
+    ) -> NewDelete:
         path = self._name_file(file, "deletes.parquet")
         output = self._io.new_output(path)
         names = sorted(positions, key=str.encode)  # by bytes, as the specification compares texts
@@ -154,34 +206,57 @@ class DeletesMover:
         referenced = None if file.referenced is None else _rename(file.referenced, plain)
         count = sum(map(len, positions.values()))
         bounds = names[0].encode(), names[-1].encode()
-        return MovedDelete(path, len(output), count, referenced, file.offset, file.length, *bounds)
+        size = len(output)
+        return NewDelete(path, "PARQUET", file.sequence_number, size, count, referenced, None, None, *bounds)
 
-    def _write_vectors(
-        self, vectors: Sequence[tuple[str, DeleteFile]], plain: Mapping[str, str], unfit: dict[str, str]
-    ) -> dict[DeleteKey, MovedDelete]:
-        """Write all vectors into one Puffin file; `unfit` gets the data files of those that cannot be read."""
-        path = self._name_file(vectors[0][1], "deletes.puffin")
-        blobs, moved, at = [], {}, len(PUFFIN_MAGIC)
+    def _write_vectors(self, vectors: Sequence[_Vector]) -> dict[DeleteKey, list[NewDelete]]:
+        """Write vectors into one Puffin file, and return them by the delete files whose place they take."""
+        if not vectors:
+            return {}
+        path = self._name_file(vectors[0].file, "deletes.puffin")
+        blobs, new, at = [], [], len(PUFFIN_MAGIC)
         output = self._io.new_output(path)
         with output.create(overwrite=True) as stream:
             stream.write(PUFFIN_MAGIC)
-            for data_file, file in vectors:
-                try:
-                    with _named_errors(file):
-                        blob, positions = read_vector_blob(self._io, file)
-                except ParquetBloomError as error:
-                    unfit[data_file] = str(error)
-                    continue
-                referenced = _rename(file.referenced or "", plain)
-                stream.write(blob)
-                blobs.append(_describe_vector(referenced, len(positions), at, len(blob)))
-                bounds = (None, None) if file.lower is None else (referenced.encode(), referenced.encode())
-                moved[file.path, file.offset] = MovedDelete(path, 0, len(positions), referenced, at, len(blob), *bounds)
-                at += len(blob)
+            for vector in vectors:
+                with self._note_unfit([vector.data_file]):
+                    blob, positions = vector.read()
+                    name, file = vector.referenced, vector.file
+                    stream.write(blob)
+                    blobs.append(_describe_vector(name, len(positions), at, len(blob)))
+                    numbers = len(positions), name, at, len(blob)
+                    is_vector = file.offset is not None
+                    bounds = (name.encode(), name.encode()) if is_vector and file.lower is not None else (None, None)
+                    new.append((file, NewDelete(path, "PUFFIN", file.sequence_number, 0, *numbers, *bounds)))
+                    at += len(blob)
             footer = json.dumps({"blobs": blobs, "properties": {"created-by": "parquet-bloom"}}).encode()
             end = PUFFIN_MAGIC + footer + struct.pack("<ii", len(footer), 0) + PUFFIN_MAGIC
             stream.write(end)
-        return {key: each._replace(size=at + len(end)) for key, each in moved.items()}
+        result: dict[DeleteKey, list[NewDelete]] = {}
+        for file, each in new:
+            result.setdefault(make_key(file), []).append(each._replace(size=at + len(end)))
+        return result
+
+
+class _Vector(NamedTuple):
+    """A deletion vector to be written.
+
+    Attributes
+    ----------
+    data_file : whose rows are deleted, at its old path; `referenced` is the new one.
+    file : the delete file whose place it takes, with the sequence number that it gets.
+    read : returns its bytes and its positions.
+    """
+
+    data_file: str
+    referenced: str
+    file: DeleteFile
+    read: Callable[[], tuple[bytes, BitMap64]]
+
+
+def make_key(file: DeleteFile) -> DeleteKey:
+    """Return what tells a delete file, or a vector in one, from others."""
+    return file.path, file.offset
 
 
 def _describe_vector(referenced: str, count: int, offset: int, length: int) -> dict[str, object]:

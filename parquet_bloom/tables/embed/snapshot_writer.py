@@ -24,7 +24,7 @@ from ..iceberg.manifests import (
     read_files,
     read_list,
 )
-from .moved_deletes import DeleteKey, DeletesMover, MovedDelete, name_beside
+from .moved_deletes import DeleteChange, DeleteKey, DeletesMover, NewDelete, make_key, name_beside
 
 if TYPE_CHECKING:
     import pyiceberg.table.snapshots as snapshots
@@ -40,8 +40,9 @@ _NUM_ROWS = {ADDED: 512, EXISTING: 513, DELETED: 514}
 # of the entries of a manifest,
 _STATUS, _ENTRY_SNAPSHOT, _FILE, _ENTRY_SEQUENCE, _FILE_SEQUENCE = 0, 1, 2, 3, 4
 # and of the files in them.
-_FILE_CONTENT, _FILE_PATH, _NUM_RECORDS, _SIZE = 134, 100, 103, 104
-_COLUMN_SIZES, _LOWER, _UPPER, _SPLITS = 108, 125, 128, 132
+_FILE_CONTENT, _FILE_PATH, _FILE_FORMAT, _NUM_RECORDS, _SIZE = 134, 100, 101, 103, 104
+_COLUMN_SIZES, _VALUE_COUNTS, _NULL_COUNTS, _NAN_COUNTS = 108, 109, 110, 137
+_LOWER, _UPPER, _SPLITS = 125, 128, 132
 _FILE_FIRST_ROW, _REFERENCED, _OFFSET, _CONTENT_LENGTH = 142, 143, 144, 145
 # The fields of `_StoredEntry`.
 _OF_ENTRY = {
@@ -49,7 +50,7 @@ _OF_ENTRY = {
 }  # fmt: skip
 _OF_FILE = {"path": _FILE_PATH, "num_records": _NUM_RECORDS, "size": _SIZE}
 _OF_DATA = _OF_FILE | {"first_row": _FILE_FIRST_ROW}
-_OF_DELETES = _OF_FILE | {"offset": _OFFSET, "lower": _LOWER, "upper": _UPPER}
+_OF_DELETES = _OF_FILE | {"offset": _OFFSET, "length": _CONTENT_LENGTH, "lower": _LOWER, "upper": _UPPER}
 
 _WITH_SEQUENCE, _WITH_LINEAGE = 2, 3  # the versions of the format that brought sequence numbers, and row lineage
 
@@ -78,6 +79,7 @@ class _StoredEntry(NamedTuple):
     size: int
     first_row: int | None = None
     offset: int | None = None
+    length: int | None = None
     lower: list[dict[str, Any]] | None = None
     upper: list[dict[str, Any]] | None = None
 
@@ -139,7 +141,7 @@ class SnapshotWriter:
             files = self._read_files(manifest)
             hits = sum(path in replaced for path in files.paths)
             changes: dict[int, object] = {}
-            if hits or any((file.path, file.offset) in moved for file in files.deletes):
+            if hits or any(make_key(file) in moved for file in files.deletes):
                 changes = self._write_manifest(manifest, files, replaced, moved, sequence)
             elif manifest.content != DELETES and manifest.first_row_id is None and self._next_row is not None:
                 # Rows of a table that has been upgraded get their ids by the first commit after that.
@@ -178,7 +180,7 @@ class SnapshotWriter:
         self.files.append(path)
         return path
 
-    def _move_deletes(self, replaced: Mapping[str, NewPath]) -> dict[DeleteKey, MovedDelete]:
+    def _move_deletes(self, replaced: Mapping[str, NewPath]) -> dict[DeleteKey, DeleteChange]:
         contents = self._contents
         deletes = {
             path: contents.deletes[row]
@@ -191,7 +193,7 @@ class SnapshotWriter:
             return self.files[-1]
 
         names = {path: new.path.rpartition("/")[2] for path, new in replaced.items()}
-        return DeletesMover(self._io, name_file).write(deletes, names)
+        return DeletesMover(self._io, self._version, name_file).write(deletes, names, contents.manifests.paths)
 
     def _extend_list(self, stored: StoredRecords) -> dict[int, object]:
         """Give a manifest list the fields of the table's version; return the values that they have unless changed."""
@@ -220,6 +222,10 @@ class SnapshotWriter:
                 stored.add_field(_FILE_CONTENT, "content", "int", nullable=False, inside=True)
         if self._version >= _WITH_LINEAGE and is_data:
             stored.add_field(_FILE_FIRST_ROW, "first_row_id", "long", nullable=True, inside=True)
+        elif self._version >= _WITH_LINEAGE:
+            stored.add_field(_REFERENCED, "referenced_data_file", "string", nullable=True, inside=True)
+            for number, name in ((_OFFSET, "content_offset"), (_CONTENT_LENGTH, "content_size_in_bytes")):
+                stored.add_field(number, name, "long", nullable=True, inside=True)
         return always
 
     def _write_manifest(
@@ -227,7 +233,7 @@ class SnapshotWriter:
         old: ListedManifest,
         files: ManifestFiles,
         replaced: Mapping[str, NewPath],
-        moved: Mapping[DeleteKey, MovedDelete],
+        moved: Mapping[DeleteKey, DeleteChange],
         sequence: int,
     ) -> dict[int, object]:
         """Write a manifest with the new paths, and return what the list says of it."""
@@ -243,31 +249,31 @@ class SnapshotWriter:
                 continue
             if entry.sequence is None:
                 raise ParquetBloomError(f"its manifest {old.path} lacks sequence numbers", path=self._table_name)
-            sequences.append(entry.sequence)
-            now: dict[int, object] = always | {
+            now: dict[int, Any] = always | {
                 _STATUS: EXISTING,
                 _ENTRY_SNAPSHOT: entry.snapshot_id,
                 _ENTRY_SEQUENCE: entry.sequence,
                 _FILE_SEQUENCE: entry.file_sequence,
             }
+            keeps, changed = True, []
             if is_data:
                 now[_FILE_FIRST_ROW] = entry.first_row
-                new = replaced.get(entry.path)
-                change = None if new is None else self._replace(entry, new)
-            else:
-                delete = moved.get((entry.path, entry.offset))
-                change = None if delete is None else self._replace_delete(entry, delete)
-            written = [now]
-            if change is not None:
-                added = {_STATUS: ADDED, _FILE_SEQUENCE: None} | change
-                written = [now | {_STATUS: DELETED}, now | added]
-            for each in written:
-                if change is not None:
-                    each[_ENTRY_SNAPSHOT] = self.snapshot_id
+                if entry.path in replaced:
+                    keeps, changed = False, [self._replace(entry, replaced[entry.path])]
+            elif (entry.path, entry.offset) in moved:
+                keeps, new = moved[entry.path, entry.offset]
+                changed = [self._add_delete(entry, each) for each in new]
+                if not keeps:
+                    self._remove_delete(entry)
+            added = {_STATUS: ADDED, _ENTRY_SNAPSHOT: self.snapshot_id, _FILE_SEQUENCE: None}
+            gone = {} if keeps else {_STATUS: DELETED, _ENTRY_SNAPSHOT: self.snapshot_id}
+            for each in [now | gone, *(now | added | change for change in changed)]:
                 records.append(stored.encode(row, each))
                 status = each[_STATUS]
-                num_files[status] += 1  # type: ignore[index]
-                num_rows[status] += each.get(_NUM_RECORDS, entry.num_records)  # type: ignore[index, operator]
+                num_files[status] += 1
+                num_rows[status] += each.get(_NUM_RECORDS, entry.num_records)
+                if status != DELETED:
+                    sequences.append(each[_ENTRY_SEQUENCE])
         path = self._new_file(f"{self._name}-m{len(self.files)}.avro")
         meta = {"format-version": str(self._version)}
         if self._version >= _WITH_SEQUENCE:
@@ -298,50 +304,55 @@ class SnapshotWriter:
         for name, number in (("data-files", 1), ("records", entry.num_records)):
             self._add(f"added-{name}", number)
             self._add(f"deleted-{name}", number)
-        self._count_sizes(entry.size, new.size)
+        self._add("added-files-size", new.size)
+        self._add("removed-files-size", entry.size)
+        self._grown["total-files-size"] += new.size - entry.size
         return {_FILE_PATH: new.path, _SIZE: new.size}
 
-    def _replace_delete(self, entry: _StoredEntry, new: MovedDelete) -> dict[int, object]:
-        kind = "dvs" if new.offset is not None else "position-delete-files"
-        for name, number in (("added-delete-files", 1), ("removed-delete-files", 1)):
-            self._add(name, number)
-        self._add(f"added-{kind}", 1)
-        self._add(f"removed-{kind}", 1)
-        self._add("added-position-deletes", new.record_count)
-        self._add("removed-position-deletes", entry.num_records)
-        self._grown["total-position-deletes"] += new.record_count - entry.num_records
-        # Vectors in one Puffin file count each by its own bytes.
-        sizes = (entry.size, new.size) if new.length is None else (new.length, new.length)
-        self._count_sizes(*sizes)
+    def _add_delete(self, entry: _StoredEntry, new: NewDelete) -> dict[int, object]:
+        """Return the values of new deletes that differ from those of an entry."""
+        self._count_delete("added", new.offset, new.record_count, new.size if new.length is None else new.length)
         change: dict[int, object] = {_FILE_PATH: new.path, _SIZE: new.size, _NUM_RECORDS: new.record_count}
+        change |= {_FILE_FORMAT: new.file_format, _ENTRY_SEQUENCE: new.sequence_number}
         change |= {_REFERENCED: new.referenced, _OFFSET: new.offset, _CONTENT_LENGTH: new.length}
         change |= {_COLUMN_SIZES: None, _SPLITS: None}
         if new.lower is not None:
             change |= {_LOWER: _set_bound(entry.lower, new.lower), _UPPER: _set_bound(entry.upper, new.upper)}
+        elif entry.offset is None:  # a vector in place of positions
+            change |= dict.fromkeys((_VALUE_COUNTS, _NULL_COUNTS, _NAN_COUNTS, _LOWER, _UPPER))
         return change
+
+    def _remove_delete(self, entry: _StoredEntry) -> None:
+        self._count_delete("removed", entry.offset, entry.num_records, entry.length or entry.size)
+
+    def _count_delete(self, what: str, offset: int | None, count: int, size: int) -> None:
+        """Count a delete file, or a vector, which counts by its own bytes."""
+        sign = 1 if what == "added" else -1
+        self._add(f"{what}-delete-files", 1)
+        self._add(f"{what}-{'position-delete-files' if offset is None else 'dvs'}", 1)
+        self._add(f"{what}-position-deletes", count)
+        self._add(f"{what}-files-size", size)
+        self._grown["total-delete-files"] += sign
+        self._grown["total-position-deletes"] += sign * count
+        self._grown["total-files-size"] += sign * size
 
     def _add(self, name: str, number: int) -> None:
         self._sums[name] = self._sums.get(name, 0) + number
-
-    def _count_sizes(self, before: int, after: int) -> None:
-        self._sums["added-files-size"] += after
-        self._sums["removed-files-size"] += before
-        self._grown["total-files-size"] += after - before
 
     def _verify(
         self,
         manifest: ListedManifest,
         before: ManifestFiles,
         replaced: Mapping[str, NewPath],
-        moved: Mapping[DeleteKey, MovedDelete],
+        moved: Mapping[DeleteKey, DeleteChange],
     ) -> None:
         """Raise unless a manifest that was written says what the one before did, but for the new paths."""
         counts = manifest._replace(added=None, existing=None)
         after = self._read_files(counts)
-        deletes = [
-            moved[file.path, file.offset].change(file) if (file.path, file.offset) in moved else file
-            for file in before.deletes
-        ]
+        deletes = []
+        for file in before.deletes:
+            keeps, new = moved.get(make_key(file), (True, ()))
+            deletes += [*([file] if keeps else []), *(each.change(file) for each in new)]
         expected = {(replaced[path].path if path in replaced else path): fact for path, fact in _list_facts(before)}
         for path, (partition, *_) in _list_facts(before):
             if path in replaced:

@@ -425,6 +425,12 @@ def read_vector_blob(file_io: FileIO, file: DeleteFile) -> tuple[bytes, BitMap64
     return blob, positions
 
 
+def make_vector_blob(positions: BitMap64) -> bytes:
+    """Return the bytes of a deletion vector, as they lie in a Puffin file."""
+    body = _MAGIC + positions.serialize()
+    return struct.pack(">I", len(body)) + body + struct.pack(">I", zlib.crc32(body))
+
+
 T = TypeVar("T")
 
 _EqualityFiles = dict[tuple[int, ...], list[DeleteFile]]

@@ -160,6 +160,50 @@ def test_rows_are_deleted_before_our_commit(version: int, tmp_path: Path) -> Non
     assert ours <= named
 
 
+def test_rows_are_deleted_before_our_commit_in_another_way(tmp_path: Path) -> None:
+    """By a delete file that cannot be written anew: the data file stays as it is."""
+    made = Deleting(tmp_path, 2)
+    table = made.register([])
+    deletes = made.hand.write_positions([(made.first.path, 4)], sequence=10, referenced=made.first.path)
+    (tmp_path / "elsewhere").mkdir()
+    os.rename(plain(deletes.path), tmp_path / "elsewhere" / "deletes.parquet")
+    deletes.path = f"file://{tmp_path}/elsewhere/deletes.parquet"
+    act = lambda done, total: made.replace([deletes]) if done == total else None  # noqa: E731
+    report = embed_table(table, ["id"], progress=act)
+    assert [(one.path, one.reason) for one in report.skipped] == [
+        (plain(made.first.path), "another writer has deleted rows of it meanwhile")
+    ]
+    assert len(report.files) == 2
+    assert sorted(tables.reload(table).scan().to_arrow()["id"].to_pylist()) == without(4)
+
+
+def test_position_deletes_become_vectors_in_version_3(tmp_path: Path) -> None:
+    """Such tables may have them from before an upgrade, and do not get new ones."""
+    made = Deleting(tmp_path, 3)
+    one, two, three = (entry.path for entry in made.files)
+    bound = {PATH_ID: two.encode(), POSITION_ID: (3).to_bytes(8, "little")}
+    both = made.hand.write_positions([(one, 4), (two, 1), (three, 0)], sequence=5)
+    single = made.hand.write_positions([(two, 3), (two, 1)], sequence=7, metrics={"lower": bound, "upper": bound})
+    vectors = made.hand.write_vectors({three: [0, 9]}, sequence=8)  # what applies to the third file alone
+    table = made.register([both, single, *vectors])
+    expected = without(4, 11, 13, 20, 29)
+    assert read(table) == expected
+    report = embed_table(table, ["id"], where=None, max_files=2)
+    assert (len(report.files), report.skipped) == (2, ())
+    assert read(table) == expected
+    found = {entry["referenced_data_file"]: entry for entry in list_entries(tables.reload(table), 1)}
+    new = {f"file://{file.old}": f"file://{file.new}" for file in report.files}
+    assert set(found) == {None, new[one], new[two], three}
+    assert found[None]["file_path"] == both.path  # it is about the third file, too
+    assert [found[new[one]][name] for name in ("sequence_number", "record_count", "file_format")] == [5, 1, "PUFFIN"]
+    assert [found[new[two]][name] for name in ("sequence_number", "record_count", "lower_bounds")] == [7, 2, None]
+    summary = tables.reload(table).current_snapshot().summary.additional_properties
+    assert (summary["added-dvs"], summary["removed-position-delete-files"]) == ("2", "1")
+    assert len(embed_table(table, ["id"]).files) == 1
+    assert read(table) == expected
+    assert read(table, report.old_version) == expected
+
+
 def test_what_stays_with_its_reason(tmp_path: Path) -> None:
     made = Deleting(tmp_path, 2)
     one, two, three = (entry.path for entry in made.files)
@@ -188,18 +232,13 @@ def test_what_stays_with_its_reason(tmp_path: Path) -> None:
     assert set(tmp_path.rglob("*.*")) == files
 
 
-def test_formats_that_do_not_have_such_deletes(tmp_path: Path) -> None:
-    """Vectors in a table of version 2; position deletes in one of version 3, where they are no longer written."""
-    old, new = Deleting(tmp_path / "old", 2), Deleting(tmp_path / "new", 3)
-    vectors = old.hand.write_vectors({old.first.path: [1]}, sequence=9)
-    positions = new.hand.write_positions([(new.first.path, 1)], referenced=new.first.path, sequence=9)
-    for table, reason in (
-        (old.register(vectors), "it has a deletion vector, which tables of format version 2 have not"),
-        (new.register([positions]), "it has position deletes, which tables of format version 3 do not get any more"),
-    ):
-        report = embed_table(table, ["id"])
-        assert (len(report.files), [one.reason for one in report.skipped]) == (2, [reason])
-        assert read(table) == without(1)
+def test_a_vector_in_a_table_of_version_2(tmp_path: Path) -> None:
+    made = Deleting(tmp_path, 2)
+    table = made.register(made.hand.write_vectors({made.first.path: [1]}, sequence=9))
+    report = embed_table(table, ["id"])
+    reason = "it has a deletion vector, which tables of format version 2 have not"
+    assert (len(report.files), [one.reason for one in report.skipped]) == (2, [reason])
+    assert read(table) == without(1)
 
 
 def test_a_commit_that_is_refused_leaves_no_delete_file(tmp_path: Path) -> None:
