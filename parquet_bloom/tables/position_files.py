@@ -82,7 +82,7 @@ def write_positions(
         names = opened.read_snapshot().name_files()  # now that the files are known
         return lambda file: _find_name(names, file)
 
-    schema = _ICEBERG if form == "iceberg" else _DELTA
+    schema = ICEBERG_POSITIONS if form == "iceberg" else _DELTA
     with SpillFile() as spill, create(path, filesystem) as new:
         return _write_batches(new, schema, _sort(reader, schema, find_names, spill))
 
@@ -93,7 +93,7 @@ def _find_name(names: Mapping[str, str], file: str) -> str:
     return names[file]
 
 
-_ICEBERG = pa.schema(
+ICEBERG_POSITIONS = pa.schema(
     [
         pa.field("file_path", pa.string(), False, {"PARQUET:field_id": str(_FILE_PATH_ID)}),
         pa.field("pos", pa.int64(), False, {"PARQUET:field_id": str(_POS_ID)}),
@@ -181,13 +181,14 @@ def _sort(
             pending.append((name, part))
             size += len(part)
             if size >= _BATCH_ROWS:
-                yield _make_batch(pending, schema)
+                yield make_batch(pending, schema)
                 pending, size = [], 0
     if pending:
-        yield _make_batch(pending, schema)
+        yield make_batch(pending, schema)
 
 
-def _make_batch(parts: Sequence[tuple[str, NDArray[np.int64]]], schema: pa.Schema) -> pa.RecordBatch:
+def make_batch(parts: Sequence[tuple[str, NDArray[np.int64]]], schema: pa.Schema) -> pa.RecordBatch:
+    """Return a batch of names and positions; parts are a name and its positions each."""
     numbers = np.repeat(np.arange(len(parts)), [len(rows) for _, rows in parts])
     names = pa.array([name for name, _ in parts], pa.string()).take(pa.array(numbers))
     rows = pa.array(np.concatenate([rows for _, rows in parts]))

@@ -28,6 +28,12 @@ TYPES = {
 }
 
 
+# What becomes of the values of a node: see `RecordDecoder`.
+cdef enum:
+    SKIPPED = 0
+    DECODED
+    STORED
+
 cdef enum Fault:
     NONE = 0
     CUT_OFF
@@ -64,7 +70,7 @@ cdef struct Vector:
 cdef struct Node:
     int type
     int null_branch     # of a union with null: 0 or 1, which branch null is; -1 for another type
-    bint is_kept
+    int keeps           # SKIPPED, DECODED or STORED
     int64_t size        # of a fixed
     int first           # the children are this node and `count - 1` after it
     int count
@@ -124,12 +130,12 @@ cdef inline Fault take_long(Cursor* cursor, int64_t* out) noexcept nogil:
 
 
 cdef Fault push_bytes(Node* node, int64_t size, Cursor* cursor) noexcept nogil:
-    """Take so many bytes, and keep them if the node is kept."""
+    """Take so many bytes, and keep them unless the node is skipped."""
     cdef Fault fault
     cdef int64_t end
     if size < 0 or size > cursor.end - cursor.at:
         return BAD_LENGTH
-    if node.is_kept:
+    if node.keeps:
         fault = push(&node.values, cursor.data + cursor.at, size, cursor)
         if fault:
             return fault
@@ -147,11 +153,14 @@ cdef Fault push_null(Node* nodes, int index, Cursor* cursor) noexcept nogil:
     cdef uint8_t no = 0
     cdef int i
     cdef Fault fault
-    if not node.is_kept:
+    if not node.keeps:
         return NONE
     fault = push(&node.valid, &no, 1, cursor)
     if fault:
         return fault
+    if node.keeps == STORED:
+        number = last_end(&node.ends)
+        return push(&node.ends, &number, sizeof(number), cursor)
     if node.type == RECORD:
         for i in range(node.count):
             fault = push_null(nodes, node.first + i, cursor)
@@ -169,8 +178,24 @@ cdef Fault push_null(Node* nodes, int index, Cursor* cursor) noexcept nogil:
     return NONE
 
 
+cdef Fault take_stored(Node* nodes, int index, Cursor* cursor) noexcept nogil:
+    """Take a value, and keep its bytes, with the branch of its union."""
+    cdef Node* node = &nodes[index]
+    cdef int64_t begin = cursor.at, end
+    cdef uint8_t yes = 1
+    node.keeps = SKIPPED
+    cdef Fault fault = take_value(nodes, index, cursor)
+    node.keeps = STORED
+    if not fault:
+        end, cursor.at = cursor.at, begin
+        fault = push_bytes(node, end - begin, cursor)
+    return fault if fault else push(&node.valid, &yes, 1, cursor)
+
+
 cdef Fault take_value(Node* nodes, int index, Cursor* cursor) noexcept nogil:
     cdef Node* node = &nodes[index]
+    if node.keeps == STORED:
+        return take_stored(nodes, index, cursor)
     cdef int64_t number
     cdef uint8_t yes = 1
     cdef int i
@@ -185,13 +210,13 @@ cdef Fault take_value(Node* nodes, int index, Cursor* cursor) noexcept nogil:
             return BAD_BRANCH
     if node.type == NOTHING:
         return push_null(nodes, index, cursor)
-    if node.is_kept:
+    if node.keeps:
         fault = push(&node.valid, &yes, 1, cursor)
         if fault:
             return fault
     if node.type == INTEGER:
         fault = take_long(cursor, &number)
-        if fault or not node.is_kept:
+        if fault or not node.keeps:
             return fault
         return push(&node.values, &number, sizeof(number), cursor)
     if node.type == BYTES:
@@ -210,7 +235,7 @@ cdef Fault take_value(Node* nodes, int index, Cursor* cursor) noexcept nogil:
     number = 1 if node.type == BOOLEAN else 4 if node.type == FLOAT else 8
     if number > cursor.end - cursor.at:
         return CUT_OFF
-    if node.is_kept:
+    if node.keeps:
         fault = push(&node.values, cursor.data + cursor.at, number, cursor)
         if fault:
             return fault
@@ -243,7 +268,7 @@ cdef Fault take_items(Node* nodes, Node* node, Cursor* cursor) noexcept nogil:
             if fault:
                 return fault
         total += count
-    if not node.is_kept:
+    if not node.keeps:
         return NONE
     total += last_end(&node.ends)
     return push(&node.ends, &total, sizeof(total), cursor)
@@ -254,8 +279,9 @@ cdef class RecordDecoder:
 
     Parameters
     ----------
-    nodes : the types of the records, a tuple (type, null branch, whether values are kept, size of a fixed, first child,
-        number of children) for each. The records' own is first, a record; children come after their parents.
+    nodes : the types of the records, a tuple (type, null branch, what is kept, size of a fixed, first child, number of
+        children) for each. The records' own is first, a record; children come after their parents. Of the values 0
+        keeps nothing, 1 keeps them in columns, and 2 the bytes that they are stored as; then nothing below is kept.
 
     Raises
     ------
@@ -284,8 +310,10 @@ cdef class RecordDecoder:
         depths = [0] * len(nodes)
         for i in range(self.num_nodes):
             node = &self.nodes[i]
-            node.type, node.null_branch, node.is_kept, node.size, node.first, node.count = nodes[i]
-            if not NOTHING <= node.type <= ARRAY or not -1 <= node.null_branch <= 1 or node.size < 0:
+            node.type, node.null_branch, node.keeps, node.size, node.first, node.count = nodes[i]
+            if not SKIPPED <= node.keeps <= STORED or not NOTHING <= node.type <= ARRAY:
+                raise ValueError(f"no such type: {nodes[i]}")
+            if not -1 <= node.null_branch <= 1 or node.size < 0:
                 raise ValueError(f"no such type: {nodes[i]}")
             if node.count < 0 or node.count and (node.first <= i or node.first > self.num_nodes - node.count):
                 raise ValueError(f"no such children: {nodes[i]}")
@@ -293,7 +321,9 @@ cdef class RecordDecoder:
                 raise ValueError(f"too many types below another: {nodes[i]}")
             for child in range(node.first, node.first + node.count):
                 depths[child] = depths[i] + 1
-            if node.type in (BYTES, FIXED, ARRAY) and push(&node.ends, &zero, sizeof(zero), &cursor):
+                if node.keeps == STORED and nodes[child][2]:
+                    raise ValueError(f"kept twice: {nodes[child]}")
+            if (node.keeps == STORED or node.type in (BYTES, FIXED, ARRAY)) and push(&node.ends, &zero, sizeof(zero), &cursor):
                 raise MemoryError
         if self.nodes[0].type != RECORD or self.nodes[0].null_branch >= 0:
             raise ValueError("the schema is not one of records")
@@ -358,6 +388,8 @@ cdef class RecordDecoder:
 
     def column(self, int node):
         """Return validity (a byte for each value), values and ends of a node, in native byte order.
+
+        Of what is kept as stored the values are bytes.
 
         Ends are int64, 0 in front, of the values of bytes in all values, or of the items of arrays in all items.
         """

@@ -423,6 +423,13 @@ def commit_exchanges(
             return done
         except CommitConflict:
             new_files.release(done.exchanges)
+        except UnfitFiles as unfit:
+            new_files.release(done.exchanges)
+            done.attempts -= 1
+            for old, reason in unfit.reasons.items():
+                new = {exchange.path for exchange in done.exchanges if exchange.old.entry == old}
+                _drop(done, new, reason, new_files)
+            continue
         except BaseException as error:
             version = _settle(target, state, done.exchanges, error)
             if version is None:
@@ -506,6 +513,19 @@ def _explain(error: ParquetBloomError) -> str:
 
 class CommitConflict(Exception):
     """Another writer has changed the table since it was read; nothing was committed."""
+
+
+class UnfitFiles(Exception):
+    """Some of the files cannot be exchanged, as was found before anything was committed.
+
+    Attributes
+    ----------
+    reasons : {entry of a file: why}.
+    """
+
+    def __init__(self, reasons: Mapping[Any, str]):
+        super().__init__(reasons)
+        self.reasons = reasons
 
 
 class LiveFile(NamedTuple):
@@ -622,6 +642,8 @@ class Target(ABC):
         ------
         CommitConflict
             Nothing was committed, as the table has a newer version by now.
+        UnfitFiles
+            Nothing was committed, as some of the files have to stay as they are.
         BaseException
             Whether it was committed is to be found out by `find_commit`.
         """

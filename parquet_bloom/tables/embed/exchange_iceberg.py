@@ -6,238 +6,37 @@ import os
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 from uuid import uuid4
 
 from ...errors import ParquetBloomError, StorageError
 from ...storage import is_url, resolve_filesystem
 from ...util.lazy import late_module
 from ..iceberg.iceberg_deletes import AppliedDeletes
-from ..iceberg.iceberg_snapshot import make_snapshot
+from ..iceberg.iceberg_snapshot import Contents, make_snapshot
 from ..iceberg.iceberg_table import IcebergTable, list_opened
-from ..iceberg.manifests import ListedManifest, read_files
+from ..iceberg.manifests import DeleteFile
 from ..iceberg.metadata_folder import CutShortError, list_predecessors, open_metadata_file
-from .exchange_files import WAY_OUT, CommitConflict, Exchange, LiveFile, TableState, Target, find_outside
+from ..table_locations import resolve_iceberg_path
+from .exchange_files import WAY_OUT, CommitConflict, Exchange, LiveFile, TableState, Target, UnfitFiles, find_outside
+from .moved_deletes import explain_deletes
+from .own_metadata import OWN_VERSION, SameSequence, checks_itself, write_own_metadata
+from .snapshot_writer import NewPath, SnapshotWriter
 
 if TYPE_CHECKING:
     import pyiceberg.exceptions as exceptions
-    import pyiceberg.manifest as manifest_files
     import pyiceberg.table.refs as refs
-    import pyiceberg.table.snapshots as snapshots
     import pyiceberg.table.update as changes
     from pyiceberg.catalog import Catalog
     from pyiceberg.io import FileIO
-    from pyiceberg.manifest import DataFile, ManifestEntry, ManifestFile
-    from pyiceberg.partitioning import PartitionSpec
-    from pyiceberg.schema import Schema
     from pyiceberg.table import Table as PyicebergTable
     from pyiceberg.table.metadata import TableMetadata
-    from pyiceberg.table.snapshots import Snapshot, Summary
     from pyiceberg.table.update import TableRequirement, TableUpdate
 else:
-    exceptions, manifest_files = late_module("pyiceberg.exceptions"), late_module("pyiceberg.manifest")
-    changes = late_module("pyiceberg.table.update")
-    refs, snapshots = late_module("pyiceberg.table.refs"), late_module("pyiceberg.table.snapshots")
+    exceptions = late_module("pyiceberg.exceptions")
+    refs, changes = late_module("pyiceberg.table.refs"), late_module("pyiceberg.table.update")
 
-_CODEC: Literal["gzip"] = "gzip"
-_TOTALS = (
-    *("total-data-files", "total-delete-files", "total-records"),
-    *("total-position-deletes", "total-equality-deletes", "total-files-size"),
-)
-
-
-class NewPath(NamedTuple):
-    """Where the rows of a data file are from now on."""
-
-    path: str
-    size: int
-
-
-class _KnownFiles(NamedTuple):
-    """What a manifest says of a file: the values of its partition, and what has to stay, comparable."""
-
-    values: tuple[object, ...]
-    facts: tuple[object, ...]
-
-
-class SnapshotWriter:
-    """Writes the metadata files of a snapshot; until it is committed they may be deleted.
-
-    Parameters
-    ----------
-    table : pyiceberg's, at the snapshot that the new one follows.
-
-    Attributes
-    ----------
-    snapshot_id : of the new snapshot.
-    files : the metadata files that were begun.
-    """
-
-    def __init__(self, table: PyicebergTable):
-        self._table, self._metadata = table, table.metadata
-        self.snapshot_id: int = self._metadata.new_snapshot_id()
-        self.files: list[str] = []
-        self._name = str(uuid4())
-        self._sums = {"added-files-size": 0, "removed-files-size": 0, "added-records": 0, "added-data-files": 0}
-        self._partitions: set[tuple[int, str]] = set()
-
-    def write(self, replaced: Mapping[str, NewPath], note: Mapping[str, str]) -> Snapshot:
-        """Write manifests and their list, and return pyiceberg's description of the snapshot.
-
-        Parameters
-        ----------
-        replaced : {path of a live data file as the metadata has it: its new place}.
-        note : goes into the snapshot's summary.
-
-        Raises
-        ------
-        ParquetBloomError
-            Not each of the files is live and listed once.
-        """
-        table, metadata = self._table, self._metadata
-        parent, found, manifests = table.current_snapshot(), [], []
-        for manifest in parent.manifests(table.io):
-            if manifest.content == manifest_files.ManifestContent.DATA:
-                entries = manifest.fetch_manifest_entry(table.io, discard_deleted=True)
-                here = [entry.data_file.file_path for entry in entries if entry.data_file.file_path in replaced]
-                found += here
-                if here:
-                    manifests.append(self._write_manifest(manifest, entries, replaced))
-                    continue
-            manifests.append(manifest)
-        if sorted(found) != sorted(replaced):
-            raise ParquetBloomError("its metadata lists other files than before", path=".".join(table.name()))
-        sequence_number = metadata.next_sequence_number()
-        path = self._new_file(f"snap-{self.snapshot_id}-0-{self._name}.avro")
-        version, ids = metadata.format_version, (self.snapshot_id, parent.snapshot_id)
-        output = table.io.new_output(path)
-        with manifest_files.write_manifest_list(version, output, *ids, sequence_number, _CODEC) as writer:
-            writer.add_manifests(manifests)
-        return snapshots.Snapshot(
-            snapshot_id=self.snapshot_id,
-            parent_snapshot_id=parent.snapshot_id,
-            sequence_number=sequence_number if version > 1 else None,
-            # Times of snapshots must not go back, whatever the clocks of two writers say.
-            timestamp_ms=max(time.time_ns() // 1_000_000, metadata.last_updated_ms, parent.timestamp_ms + 1),
-            manifest_list=path,
-            summary=self._summarize(parent.summary, note),
-            schema_id=metadata.current_schema_id,
-        )
-
-    def delete(self) -> None:
-        """Delete the metadata files, as far as that is possible: the snapshot was not committed."""
-        for path in self.files:
-            _try_to_delete(self._table.io, path)
-
-    def _new_file(self, name: str) -> str:
-        path: str = self._table.location_provider().new_metadata_location(name)
-        self.files.append(path)
-        return path
-
-    def _write_manifest(
-        self, old: ManifestFile, entries: Sequence[ManifestEntry], replaced: Mapping[str, NewPath]
-    ) -> ManifestFile:
-        table, version = self._table, self._metadata.format_version
-        spec = table.specs()[old.partition_spec_id]
-        known = self._read_files(old)
-        _restore_floats(entries, known)
-        output = table.io.new_output(self._new_file(f"{self._name}-m{len(self.files)}.avro"))
-        schema, number = self._find_schema(spec), self.snapshot_id
-        with manifest_files.write_manifest(version, spec, schema, output, number, _CODEC) as writer:
-            for entry in entries:
-                file, new = entry.data_file, replaced.get(entry.data_file.file_path)
-                if new is None:
-                    writer.existing(entry)
-                    continue
-                writer.delete(entry)
-                added = manifest_files.ManifestEntry.from_args(
-                    status=manifest_files.ManifestEntryStatus.ADDED,
-                    snapshot_id=self.snapshot_id,
-                    sequence_number=entry.sequence_number if version > 1 else None,
-                    data_file=move_file(file, new),
-                )
-                writer.add_entry(added)
-                self._count(file, new)
-        written = writer.to_manifest_file()
-        expected = {replaced[path].path if path in replaced else path: file.facts for path, file in known.items()}
-        if {path: file.facts for path, file in self._read_files(written).items()} != expected:
-            problem = f"pyiceberg has not written its manifest {old.manifest_path} as it was: nothing was committed"
-            raise ParquetBloomError(problem, path=".".join(table.name()))
-        return written
-
-    def _read_files(self, manifest: ManifestFile) -> dict[str, _KnownFiles]:
-        """Return {path: what is known} of the live files of a manifest, by our own reader."""
-        table = self._table
-        own = manifest.sequence_number
-        record = ListedManifest(
-            path=manifest.manifest_path,
-            length=manifest.manifest_length,
-            spec_id=manifest.partition_spec_id,
-            # Of a manifest that is not in a list yet it is not known.
-            sequence_number=self._metadata.next_sequence_number() if own is None or own < 0 else own,
-            key_metadata=None,
-            added=manifest.added_files_count,
-            existing=manifest.existing_files_count,
-            snapshot_id=None,
-        )
-        fields = table.specs()[manifest.partition_spec_id].fields
-        files = read_files(table.io, record, fields, ".".join(table.name()))
-        facts = zip(files.partitions, files.record_counts, files.sequence_numbers, strict=True)
-        return {
-            path: _KnownFiles(values, fact) for path, values, fact in zip(files.paths, files.values, facts, strict=True)
-        }
-
-    def _find_schema(self, spec: PartitionSpec) -> Schema:
-        """Return a schema with the columns of a partition spec, which the current one may have lost."""
-        schemas = [self._table.schema(), *sorted(self._table.schemas().values(), key=lambda schema: -schema.schema_id)]
-        for schema in schemas:
-            if all(schema.find_column_name(field.source_id) is not None for field in spec.fields):
-                return schema
-        problem = f"no schema has the columns of its partition spec {spec.spec_id}"
-        raise ParquetBloomError(problem, path=".".join(self._table.name()))
-
-    def _count(self, file: DataFile, new: NewPath) -> None:
-        self._sums["added-data-files"] += 1
-        self._sums["added-files-size"] += new.size
-        self._sums["removed-files-size"] += file.file_size_in_bytes
-        self._sums["added-records"] += file.record_count
-        self._partitions.add((file.spec_id, str(file.partition)))
-
-    def _summarize(self, before: Summary | None, note: Mapping[str, str]) -> Summary:
-        sums = {name: str(value) for name, value in self._sums.items()}
-        sums |= {"deleted-data-files": sums["added-data-files"], "deleted-records": sums["added-records"]}
-        sums["changed-partition-count"] = str(len(self._partitions))
-        for name in _TOTALS:
-            total = None if before is None else before[name]
-            if total is not None and str(total).isdigit():
-                grown = self._sums["added-files-size"] - self._sums["removed-files-size"]
-                sums[name] = str(int(total) + (grown if name == "total-files-size" else 0))
-        return snapshots.Summary(snapshots.Operation.REPLACE, **sums, **note)
-
-
-def _restore_floats(entries: Sequence[ManifestEntry], known: Mapping[str, _KnownFiles]) -> None:
-    """Set partition values that are floats to what the manifest has: pyiceberg reads doubles in single precision."""
-    for entry in entries:
-        file = entry.data_file
-        for position, value in enumerate(known[file.file_path].values):
-            if isinstance(value, float):
-                file.partition[position] = value
-
-
-def move_file(file: DataFile, new: NewPath) -> DataFile:
-    """Return pyiceberg's description of a data file at another place, with all else as it was."""
-    moved = manifest_files.DataFile(*(file[position] for position in range(len(file))))
-    fields = manifest_files.DATA_FILE_TYPE[manifest_files.DEFAULT_READ_VERSION].fields
-    for position, field in enumerate(fields):
-        if field.name == "file_path":
-            moved[position] = new.path
-        elif field.name == "file_size_in_bytes":
-            moved[position] = new.size
-    moved.spec_id = file.spec_id
-    return moved
-
-
-_HIGHEST_FORMAT = 2
+_HIGHEST_FORMAT = 3
 
 # Errors of catalogs after which a request has certainly changed nothing, and such answers of servers.
 _BUSY = "TooManyRequestsError"
@@ -281,16 +80,25 @@ class IcebergTarget(Target):
     def read_state(self) -> TableState:
         contents = self._table.read_contents()
         table, manifests = contents.table, contents.manifests
-        if table.metadata.format_version > _HIGHEST_FORMAT:
-            problem = f"files of tables of format version {table.metadata.format_version} cannot be exchanged so far"
+        version = table.metadata.format_version
+        if version > _HIGHEST_FORMAT:
+            problem = f"files of tables of format version {version} cannot be exchanged so far"
             raise ParquetBloomError(f"{problem}; {WAY_OUT}", path=self.name)
+        if version == OWN_VERSION and table.metadata.next_row_id is None:
+            raise ParquetBloomError("its metadata has no next-row-id, which it must have", path=self.name)
         snapshot = make_snapshot(contents, self.name, outside=True)
         settings = self._storage_options or snapshot.storage_options
         self.filesystem = resolve_filesystem(None, settings) if is_url(contents.root) else None
-        outside = find_outside([file.path for file in contents.files], contents.root)
+        moved = [file.path for row in contents.deletes for file in _list_moved(contents.deletes[row])]
+        places = {path: resolve_iceberg_path(path, self.name) for path in moved}
+        outside = find_outside([*(file.path for file in contents.files), *places.values()], contents.root)
         files = []
         for file, row in zip(contents.files, contents.order, strict=True):
-            written, reason = manifests.paths[row], _find_reason(contents.deletes.get(row))
+            deletes = contents.deletes.get(row)
+            written, reason = manifests.paths[row], explain_deletes(deletes, version)
+            strange = next((each.path for each in _list_moved(deletes) if places[each.path] in outside), None)
+            if strange is not None:
+                reason = reason or f"its delete file {strange} lies outside of the table's folder"
             if file.path in outside:
                 files.append(LiveFile(*file, written, "it lies outside of the table's folder", False))
             else:
@@ -304,7 +112,7 @@ class IcebergTarget(Target):
             frozenset(),
             snapshot.partition_values,
             table.metadata.properties,
-            table,
+            contents,
         )
 
     def name_new_file(self, old: LiveFile) -> str:
@@ -313,12 +121,13 @@ class IcebergTarget(Target):
     def commit(
         self, state: TableState, exchanges: Sequence[Exchange], columns: Sequence[str], properties: Mapping[str, str]
     ) -> int | None:
-        table, version = state.handle, state.version
+        contents: Contents = state.handle
+        table, version = contents.table, state.version
         updates: list[TableUpdate] = []
         self._sent = self._refused = False
         try:
             if exchanges:
-                self._attempts.append(SnapshotWriter(table))
+                self._attempts.append(SnapshotWriter(contents))
                 replaced = {
                     exchange.old.entry: NewPath(_name_in_metadata(exchange), exchange.size) for exchange in exchanges
                 }
@@ -333,11 +142,15 @@ class IcebergTarget(Target):
                 ]
             if properties:
                 updates.append(changes.SetPropertiesUpdate(updates=dict(properties)))
-            requirements = (
+            requirements: list[Any] = [
                 changes.AssertTableUUID(uuid=table.metadata.table_uuid),
                 changes.AssertRefSnapshotId(ref=refs.MAIN_BRANCH, snapshot_id=state.version),
-            )
-            self._send(table, requirements, tuple(updates))
+            ]
+            if exchanges and table.metadata.format_version > 1 and checks_itself(table.catalog):
+                requirements.append(SameSequence(table.metadata))
+            if table.metadata.format_version == OWN_VERSION:
+                write_own_metadata(table.catalog)
+            self._send(table, tuple(requirements), tuple(updates))
             self._forget()  # what was written is the table's; another commit may follow
             return version
         except (exceptions.CommitFailedException, exceptions.WaitingForLockException) as error:
@@ -346,6 +159,9 @@ class IcebergTarget(Target):
             if found is not None:
                 return found
             raise CommitConflict from error
+        except UnfitFiles:
+            self._delete_attempts(None)
+            raise
         except ParquetBloomError:
             raise
         except Exception as error:
@@ -420,7 +236,7 @@ class IcebergTarget(Target):
             # First of all, as readers of the folder find the other files by it.
             self._delete_begun(current.metadata_location, current.metadata)
         for writer in self._attempts:
-            writer.delete()
+            writer.delete(_try_to_delete)
         self._attempts.clear()
 
     def _delete_begun(self, location: str, metadata: TableMetadata) -> None:
@@ -498,15 +314,11 @@ def _ends_with_call(catalog: Catalog) -> bool:
     return getattr(dialect, "name", None) == "sqlite"
 
 
-def _find_reason(deletes: AppliedDeletes | None) -> str | None:
-    """Return why a file with deletes cannot be exchanged."""
+def _list_moved(deletes: AppliedDeletes | None) -> list[DeleteFile]:
+    """Return the delete files that have to be written anew for a file at another path."""
     if deletes is None:
-        return None
-    if deletes.vector is not None:
-        return "it has a deletion vector"
-    if deletes.positions:
-        return "it has position deletes"
-    return "it has equality deletes" if deletes.equality else f"its deletes are not certain: {deletes.problem}"
+        return []
+    return [*deletes.positions, *([] if deletes.vector is None else [deletes.vector])]
 
 
 def _name_in_metadata(exchange: Exchange) -> str:

@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import json
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 import numpy as np
 import pyarrow as pa
@@ -29,6 +30,8 @@ else:
 Wanted: TypeAlias = "Mapping[int, Wanted | None]"
 """The fields of a record to read, by field id, and which parts of them; None for all."""
 
+SKIPPED, DECODED, STORED = 0, 1, 2  # STORED are the bytes of a value, as they are
+
 _MOST_NODES = 10_000
 _NAMED = ("record", "fixed", "enum")
 _BY_NAME_ONLY = ("record", "fixed", "enum", "array", "map")
@@ -42,7 +45,7 @@ class AvroNode:
     ----------
     annotations : the schema of the type, such as its logical type.
     null_branch : which branch of a union null is; -1 for a type without null.
-    is_kept : whether its values are read.
+    keeps : what is read of its values: SKIPPED, DECODED or STORED.
     field_id, name : of the field of a record; None and "" for others.
     children : the nodes of the fields, or of the items.
     """
@@ -50,18 +53,18 @@ class AvroNode:
     type: str
     annotations: Mapping[str, object]
     null_branch: int
-    is_kept: bool
+    keeps: int
     field_id: int | None
     name: str
     children: range
 
-    def to_tuple(self) -> tuple[int, int, bool, int, int, int]:
+    def to_tuple(self) -> tuple[int, int, int, int, int, int]:
         """Return the node as the decoder takes it."""
         size = self.annotations.get("size") if self.type == "fixed" else 0
         if type(size) is not int or not 0 <= size < 1 << 31:
             raise ValueError(f"its schema has a fixed type of {size!r} bytes")
         kind = TYPES[self.type]
-        return kind, self.null_branch, self.is_kept, size, self.children.start, len(self.children)
+        return kind, self.null_branch, self.keeps, size, self.children.start, len(self.children)
 
 
 def compile_schema(schema: object, wanted: Wanted) -> list[AvroNode]:
@@ -80,7 +83,8 @@ def compile_schema(schema: object, wanted: Wanted) -> list[AvroNode]:
         kind, annotations, null_branch = _resolve(given, named)
         below = _list_parts(kind, annotations)
         end = len(nodes) + 1 + len(pending)
-        nodes.append(AvroNode(kind, annotations, null_branch, is_kept, field_id, name, range(end, end + len(below))))
+        keeps = DECODED if is_kept else SKIPPED
+        nodes.append(AvroNode(kind, annotations, null_branch, keeps, field_id, name, range(end, end + len(below))))
         if end + len(below) > _MOST_NODES:
             raise ValueError(f"its schema has more than {_MOST_NODES:,} types, or one that contains itself")
         for part, part_id, part_name in below:
@@ -148,8 +152,8 @@ def _find_named(schema: object) -> dict[str, object]:
     return {name: part for name, part in named.items() if name not in TYPES and name != "map"}
 
 
-_MAGIC = b"Obj\x01"
-_SYNC = 16  # bytes that each block ends with
+AVRO_MAGIC = b"Obj\x01"
+SYNC_BYTES = 16  # bytes that each block ends with
 _ARROW_TYPES = {
     "int": pa.int64(), "long": pa.int64(), "enum": pa.int64(), "float": pa.float32(), "double": pa.float64(),
     "bytes": pa.large_binary(), "fixed": pa.large_binary(), "string": pa.large_string(),
@@ -157,9 +161,9 @@ _ARROW_TYPES = {
 _HEADER = {
     "type": "record",
     "fields": [
-        {"name": "magic", "type": {"type": "fixed", "name": "magic", "size": len(_MAGIC)}, "field-id": 1},
+        {"name": "magic", "type": {"type": "fixed", "name": "magic", "size": len(AVRO_MAGIC)}, "field-id": 1},
         {"name": "meta", "type": {"type": "map", "values": "bytes"}, "field-id": 2},
-        {"name": "sync", "type": {"type": "fixed", "name": "sync", "size": _SYNC}, "field-id": 3},
+        {"name": "sync", "type": {"type": "fixed", "name": "sync", "size": SYNC_BYTES}, "field-id": 3},
     ],
 }
 
@@ -201,27 +205,46 @@ def read_avro(file_io: FileIO, path: str, name: str, wanted: Wanted, length: int
     Exception
         Of many kinds, from pyiceberg: the file cannot be read.
     """
+    data = read_bytes(file_io, path, name, length)
+    with named_damage(path, name):
+        return read_records(data, wanted)
+
+
+def read_bytes(file_io: FileIO, path: str, name: str, length: int | None = None) -> bytes:
+    """Return the content of a file; parameters and errors as of `read_avro`."""
     with file_io.new_input(path).open() as stream:
         data = bytes(stream.read())
     if length is not None and length != len(data):
         raise ParquetBloomError(f"its file {path} has {len(data)} bytes instead of {length}", path=name)
+    return data
+
+
+@contextmanager
+def named_damage(path: str, name: str) -> Iterator[None]:
+    """Raise whatever a damaged file makes raise as StorageError with its path."""
     try:
-        return _read_records(data, wanted)
+        yield
     except Exception as error:  # of many kinds: the codecs', Arrow's
         raise StorageError.wrap(error, f"its file {path} is malformed or cut short", name) from error
 
 
-def _read_records(data: bytes, wanted: Wanted) -> AvroColumn:
-    meta, sync, at = _read_header(data)
+def read_records(data: bytes, wanted: Wanted) -> AvroColumn:
+    """Return the records in an Avro file's content; raises errors of many kinds if it is malformed."""
+    nodes = compile_schema(json.loads(read_header(data).meta.get("avro.schema", b"")), wanted)
+    return _make_column(nodes, 0, decode_records(data, nodes))
+
+
+def decode_records(data: bytes, nodes: Sequence[AvroNode]) -> RecordDecoder:
+    """Decode the records in an Avro file's content; raises errors of many kinds if it is malformed."""
+    meta, sync, at = read_header(data)
     codec_name = meta.get("avro.codec", b"null").decode()
     if codec_name not in codecs.KNOWN_CODECS:
         raise ValueError(f"it is compressed by {codec_name!r}, which is not known")
     codec = codecs.KNOWN_CODECS[codec_name]
-    nodes = compile_schema(json.loads(meta.get("avro.schema", b"")), wanted)
     decoder = RecordDecoder([node.to_tuple() for node in nodes])
     while at < len(data):
         count, begin, end = read_block_head(data, at)
-        at = end + _SYNC
+        at = end + SYNC_BYTES
         if data[end:at] != sync:
             raise ValueError("a block does not end with the file's marker")
         content = data
@@ -230,19 +253,28 @@ def _read_records(data: bytes, wanted: Wanted) -> AvroColumn:
             begin, end = 0, len(content)
         if decoder.decode(content, begin, end, count) != end:
             raise ValueError("a block is longer than its records")
-    return _make_column(nodes, 0, decoder)
+    return decoder
 
 
-def _read_header(data: bytes) -> tuple[dict[str, bytes], bytes, int]:
-    """Return the metadata in a file's header, the marker of its blocks, and where the header ends."""
+class AvroHeader(NamedTuple):
+    """The metadata in a file's header, the marker of its blocks, and where the header ends."""
+
+    meta: dict[str, bytes]
+    sync: bytes
+    end: int
+
+
+def read_header(data: bytes) -> AvroHeader:
+    """Read the header in an Avro file's content; raises errors of many kinds if it is malformed."""
     nodes = compile_schema(_HEADER, {1: None, 2: None, 3: None})
     decoder = RecordDecoder([node.to_tuple() for node in nodes])
-    if not data.startswith(_MAGIC):
+    if not data.startswith(AVRO_MAGIC):
         raise ValueError("it is not an Avro file")
     end = decoder.decode(data, 0, len(data), 1)
     header = _make_column(nodes, 0, decoder)
     entries = header.fields[2].array[0].as_py()
-    return {each["key"]: each["value"] for each in entries}, header.fields[3].array[0].as_py(), end
+    meta = {each["key"]: each["value"] for each in entries}
+    return AvroHeader(meta, header.fields[3].array[0].as_py(), end)
 
 
 def _make_column(nodes: list[AvroNode], index: int, decoder: RecordDecoder) -> AvroColumn:
@@ -263,7 +295,7 @@ def _make_column(nodes: list[AvroNode], index: int, decoder: RecordDecoder) -> A
         array = pa.Array.from_buffers(of, count, [nulls, pa.py_buffer(ends)], children=[items])
         return AvroColumn(node.annotations, array, {})
     if node.type == "record":
-        chosen = [i for i in node.children if nodes[i].is_kept]
+        chosen = [i for i in node.children if nodes[i].keeps]
         columns = [_make_column(nodes, i, decoder) for i in chosen]
         of = pa.struct([pa.field(nodes[i].name, column.array.type) for i, column in zip(chosen, columns, strict=True)])
         array = pa.Array.from_buffers(of, count, [nulls], children=[column.array for column in columns])

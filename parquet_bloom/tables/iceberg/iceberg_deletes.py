@@ -228,10 +228,14 @@ _BATCH = 1 << 17  # rows
 _OVERHEAD = 400  # bytes for each data file that is named
 
 
-def read_positions(file_io: FileIO, file: DeleteFile) -> tuple[dict[str, BitMap64], int]:
+def read_positions(
+    file_io: FileIO, file: DeleteFile, name: Callable[[str], str] = without_scheme
+) -> tuple[dict[str, BitMap64], int]:
     """Return {path of a data file: its positions}, and the size of that in bytes.
 
-    Paths are without the scheme of local files, as some writers have it in the manifest only.
+    Parameters
+    ----------
+    name : makes the key of a path. Without the scheme of local files, as some writers have it in the manifest only.
 
     Raises
     ------
@@ -264,9 +268,9 @@ def read_positions(file_io: FileIO, file: DeleteFile) -> tuple[dict[str, BitMap6
             starts = np.flatnonzero(np.diff(codes[order], prepend=-1))
             names = paths.dictionary
             for begin, end in zip(starts.tolist(), [*starts[1:].tolist(), len(order)], strict=True):
-                name = without_scheme(str(names[int(codes[order[begin]])].as_py()))
+                key = name(str(names[int(codes[order[begin]])].as_py()))
                 chosen = np.ascontiguousarray(rows[order[begin:end]].astype(np.uint64))
-                result.setdefault(name, BitMap64()).update(chosen)
+                result.setdefault(key, BitMap64()).update(chosen)
     size = sum(_OVERHEAD + min(2 * len(each), len(each) // 8 + 8192) for each in result.values())
     return result, size
 
@@ -367,13 +371,19 @@ def _take(data: bytes, at: int, size: int) -> bytes:
 
 
 _MAGIC = b"\xd1\xd3\x39\x64"
-_PUFFIN = b"PFA1"
+PUFFIN_MAGIC = b"PFA1"
 _FRAME = 12  # bytes: the length and the checksum, both big-endian, and the magic
 _VECTOR_OVERHEAD = 200  # bytes, of a bitmap in memory
 
 
 def read_vector(file_io: FileIO, file: DeleteFile) -> tuple[BitMap64, int]:
-    """Return the positions, and its size in bytes.
+    """Return the positions, and its size in bytes; see `read_vector_blob`."""
+    blob, positions = read_vector_blob(file_io, file)
+    return positions, len(blob) + _VECTOR_OVERHEAD
+
+
+def read_vector_blob(file_io: FileIO, file: DeleteFile) -> tuple[bytes, BitMap64]:
+    """Return the bytes of a deletion vector, as they lie in a Puffin file, and its positions.
 
     Parameters
     ----------
@@ -394,10 +404,10 @@ def read_vector(file_io: FileIO, file: DeleteFile) -> tuple[BitMap64, int]:
     if offset + size > len(source):
         raise ParquetBloomError(f"the deletion vector would lie behind the end of {file.path}")
     with source.open() as stream:
-        head = stream.read(len(_PUFFIN))
+        head = stream.read(len(PUFFIN_MAGIC))
         stream.seek(offset)
         blob = stream.read(size)
-    if head != _PUFFIN or len(blob) != size:
+    if head != PUFFIN_MAGIC or len(blob) != size:
         raise ParquetBloomError(f"{file.path} is not a Puffin file, or changes")
     body = blob[4:-4]
     (length,), (checksum,) = struct.unpack(">I", blob[:4]), struct.unpack(">I", blob[-4:])
@@ -412,7 +422,13 @@ def read_vector(file_io: FileIO, file: DeleteFile) -> tuple[BitMap64, int]:
     if len(positions) != file.record_count:
         problem = f"has {len(positions)} positions, but by the manifest {file.record_count}"
         raise ParquetBloomError(f"the deletion vector in {file.path} {problem}")
-    return positions, size + _VECTOR_OVERHEAD
+    return blob, positions
+
+
+def make_vector_blob(positions: BitMap64) -> bytes:
+    """Return the bytes of a deletion vector, as they lie in a Puffin file."""
+    body = _MAGIC + positions.serialize()
+    return struct.pack(">I", len(body)) + body + struct.pack(">I", zlib.crc32(body))
 
 
 T = TypeVar("T")

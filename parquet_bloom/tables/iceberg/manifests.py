@@ -34,7 +34,7 @@ else:
 class ListedManifest(NamedTuple):
     """A manifest as a list of manifests has it; see the Iceberg specification for the fields.
 
-    `added` and `existing` are numbers of files.
+    `added` and `existing` are numbers of files; `content` is DATA or DELETES.
     """
 
     path: str
@@ -45,6 +45,8 @@ class ListedManifest(NamedTuple):
     added: int | None
     existing: int | None
     snapshot_id: int | None
+    content: int | None
+    first_row_id: int | None
 
 
 class FieldEntries(NamedTuple):
@@ -131,7 +133,8 @@ class FieldMap:
 
 UNKNOWN_SEQUENCE = -1
 DATA, POSITION_DELETES, EQUALITY_DELETES = 0, 1, 2
-_EXISTING, _ADDED, _DELETED = 0, 1, 2
+DELETES = 1  # the content of a manifest of delete files
+EXISTING, ADDED, DELETED = 0, 1, 2
 _UNKNOWN_STATUS = -1
 
 # Field ids by the specification, of a manifest's entries and of the files in them.
@@ -148,7 +151,7 @@ _TYPES = {
     "length": pa.int64(),
 }  # fmt: skip
 _REQUIRED = ("file_path", "file_format", "record_count", "size")
-_PATH_COLUMN = 2147483546  # the field id of position delete files' column of paths
+PATH_COLUMN = 2147483546  # the field id of position delete files' column of paths
 _OVERHEAD = 400  # bytes of the Python objects for a file
 
 Partition = tuple[int, tuple[object, ...]]
@@ -253,10 +256,10 @@ class _ManifestReading:
         self._sequence_numbers = entries.fields.get(_SEQUENCE_NUMBER)
 
     def make_files(self) -> ManifestFiles:
-        unknown = self._status[~np.isin(self._status, (_EXISTING, _ADDED, _DELETED))]
+        unknown = self._status[~np.isin(self._status, (EXISTING, ADDED, DELETED))]
         if len(unknown):
             raise ValueError(f"has an entry of unknown status {int(unknown[0])}")
-        is_live = self._status != _DELETED
+        is_live = self._status != DELETED
         added, existing = self._manifest.added, self._manifest.existing
         if added is not None and existing is not None and is_live.sum() < added + existing:
             raise ValueError(f"has {is_live.sum()} live entries, but the list of manifests counts {added + existing}")
@@ -287,7 +290,7 @@ class _ManifestReading:
     def _number_files(self) -> None:
         """Find the sequence numbers: those that are null are inherited, as is none of a table of version 1."""
         count, own = len(self._status), self._manifest.sequence_number
-        inherits = (self._status == _ADDED) | (not own)
+        inherits = (self._status == ADDED) | (not own)
         inherited = np.where(inherits, own or 0, UNKNOWN_SEQUENCE)
         column = self._sequence_numbers
         if column is None or column.array.null_count == count:
@@ -351,7 +354,7 @@ class _ManifestReading:
         """Return the bounds of the paths in files of positions."""
         result: list[bytes | None] = [None] * chosen.true_count
         part = make_part(self._files.get(name), chosen, pa.binary())
-        for i in np.flatnonzero(part.keys == _PATH_COLUMN).tolist():
+        for i in np.flatnonzero(part.keys == PATH_COLUMN).tolist():
             result[int(part.rows[i])] = part.values[i].as_py()
         return result
 
@@ -439,7 +442,7 @@ class SizedCache:
 # Field ids of a manifest list by the specification, and their types.
 _MANIFEST = {
     "path": 500, "length": 501, "spec_id": 502, "sequence_number": 515, "key_metadata": 519,
-    "added": 504, "existing": 505, "snapshot_id": 503,
+    "added": 504, "existing": 505, "snapshot_id": 503, "content": 517, "first_row_id": 520,
 }  # fmt: skip
 _ENTRY_TYPES = {"path": pa.large_string(), "key_metadata": pa.large_binary()}
 _ENTRY_REQUIRED = ("path", "spec_id")
@@ -514,7 +517,7 @@ def read_manifests(
     path, table_id = snapshot.manifest_list, str(table.metadata.table_uuid)
     if location is not None:
         require_all_inside([path], location, name)
-    manifests = cache.get((table_id, path, snapshot.snapshot_id), lambda: _read_list(table.io, path, name))
+    manifests = cache.get((table_id, path, snapshot.snapshot_id), lambda: read_list(table.io, path, name))
     if location is not None:
         require_all_inside([manifest.path for manifest in manifests], location, name)
     specs = table.specs()
@@ -539,13 +542,21 @@ def list_new_manifests(table: PyicebergTable, snapshot: Snapshot, name: str) -> 
     ParquetBloomError
         It is not understood.
     """
-    manifests, _ = _read_list(table.io, snapshot.manifest_list, name)
+    manifests, _ = read_list(table.io, snapshot.manifest_list, name)
     new = [manifest for manifest in manifests if manifest.snapshot_id == snapshot.snapshot_id]
     return {manifest.path: manifest.length for manifest in new}
 
 
-def _read_list(file_io: FileIO, path: str, name: str) -> tuple[list[ListedManifest], int]:
-    """Return the records of a manifest list, and about how much memory they take."""
+def read_list(file_io: FileIO, path: str, name: str) -> tuple[list[ListedManifest], int]:
+    """Return the records of a manifest list, and about how much memory they take.
+
+    Raises
+    ------
+    StorageError
+        It is cut short or malformed.
+    ParquetBloomError
+        It is not understood.
+    """
     records = read_avro(file_io, path, name, dict.fromkeys(_MANIFEST.values()))
     columns = {}
     for key, number in _MANIFEST.items():

@@ -171,16 +171,21 @@ def open_metadata_file(path: str, properties: Mapping[str, object], known: Opene
         content = bytes(stream.read())
     if known is not None and known.table.metadata_location == path and known.content == content:
         return known
-    metadata = serializers.FromByteStream.table_metadata(BytesIO(_unpack(content)))
+    metadata = serializers.FromByteStream.table_metadata(BytesIO(unpack(content)))
     catalog = noop.NoopCatalog("static-table")
     table = iceberg_tables.StaticTable(("static-table", path), metadata, path, io, catalog)
     return OpenedTable(table, content)
 
 
-def _unpack(content: bytes) -> bytes:
-    """Return the JSON document in a file's content, uncompressed; raise unless it is whole and of a known version.
+def unpack(content: bytes) -> bytes:
+    """Return the JSON document in a metadata file's content, uncompressed.
 
     No beginning of a JSON object is one itself.
+
+    Raises
+    ------
+    CutShortError, NotUnderstoodError
+        It is not whole, or not of a known version.
     """
     if not content:
         raise CutShortError("it is empty")

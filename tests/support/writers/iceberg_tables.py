@@ -42,6 +42,8 @@ class Entry:
     offset: int | None = None
     length: int | None = None
     key: bytes | None = None
+    first_row: int | None = None
+    manifest: int = 0  # files of different numbers are in different manifests
 
 
 class HandTable:
@@ -133,13 +135,32 @@ class HandTable:
             each.size = len(data)
         return entries
 
-    def add_snapshot(self, entries: Sequence[Entry], *, schema: int | None = None, sequence: int = 100) -> int:
-        """Add a snapshot of these files, which becomes the current one, and return its id."""
+    def add_snapshot(
+        self,
+        entries: Sequence[Entry],
+        *,
+        schema: int | None = None,
+        sequence: int = 100,
+        first_row: int | None = None,
+        branch: str = "main",
+    ) -> int:
+        """Add a snapshot of these files, which becomes the current one of a branch, and return its id.
+
+        Parameters
+        ----------
+        first_row : the id of the first row, of the files that do not say it; None for a snapshot without row ids.
+        """
         number = len(self.metadata["snapshots"]) + 1
-        groups: dict[tuple[int, bool], list[Entry]] = {}
+        groups: dict[tuple[int, bool, int], list[Entry]] = {}
         for entry in entries:
-            groups.setdefault((entry.spec, entry.content != DATA), []).append(entry)
-        manifests = [self._write_manifest(*key, group, sequence, number) for key, group in groups.items()]
+            groups.setdefault((entry.spec, entry.content != DATA, entry.manifest), []).append(entry)
+        manifests = [self._write_manifest(*key[:2], group, sequence, number) for key, group in groups.items()]
+        if first_row is not None:
+            for each, group in zip(manifests, groups.values(), strict=True):
+                if not each["content"]:
+                    each["first_row"] = first_row
+                    first_row += sum(entry.records for entry in group if entry.status != 2)
+            self.metadata["next-row-id"] = first_row
         name = self._write_list(manifests, number)
         schema = self.metadata["current-schema-id"] if schema is None else schema
         moment = 1_600_000_000_000 + number * 60_000
@@ -151,8 +172,9 @@ class HandTable:
             snapshot |= {"first-row-id": 0, "added-rows": 0}
         self.metadata["snapshots"].append(snapshot)
         self.metadata["snapshot-log"].append({"snapshot-id": number, "timestamp-ms": moment})
-        self.metadata["current-snapshot-id"] = number
-        self.metadata["refs"]["main"] = {"snapshot-id": number, "type": "branch"}
+        if branch == "main":
+            self.metadata["current-snapshot-id"] = number
+        self.metadata["refs"][branch] = {"snapshot-id": number, "type": "branch"}
         return number
 
     def write_metadata(self) -> str:
@@ -212,7 +234,7 @@ class HandTable:
             103: entry.records, 104: entry.size, 109: entry.metrics.get("values"), 110: entry.metrics.get("nulls"),
             125: entry.metrics.get("lower"), 128: entry.metrics.get("upper"), 131: entry.key,
             137: entry.metrics.get("nans"), 135: entry.equality_ids, 143: entry.referenced, 144: entry.offset,
-            145: entry.length,
+            145: entry.length, 142: entry.first_row,
         }  # fmt: skip
         file = Record(*[known.get(each.field_id) for each in of_file])
         if self.version == 1:
@@ -234,7 +256,7 @@ class HandTable:
                 known = {
                     500: each["path"], 501: each["length"], 502: each["spec"], 517: each["content"],
                     515: each["sequence"], 516: 0, 503: each["snapshot"], 504: each["added"], 505: each["existing"],
-                    506: each["deleted"], 512: 0, 513: 0, 514: 0,
+                    506: each["deleted"], 512: 0, 513: 0, 514: 0, 520: each.get("first_row"),
                 }  # fmt: skip
                 records.append(Record(*[known.get(one.field_id) for one in schema.fields]))
             file.write_block(records)
@@ -261,3 +283,33 @@ def _with_id(each: pa.Field, ids: Mapping[str, int], above: str) -> pa.Field:
         kind = pa.struct([_with_id(part, ids, f"{name}.") for part in kind])
     message = {"PARQUET:field_id": str(ids[name])} if name in ids else None
     return pa.field(each.name, kind, each.nullable, message)
+
+
+def list_entries(table: Any, content: int) -> list[dict[str, Any]]:
+    """Return the live entries of the manifests of a table of pyiceberg's, by the names of their fields.
+
+    pyiceberg's Avro reader reads them by the fields of version 3; `manifest` is the manifest's record in its list.
+
+    Parameters
+    ----------
+    content : of the manifests: 0 for data files, 1 for delete files.
+    """
+    from pyiceberg.manifest import MANIFEST_ENTRY_SCHEMAS, MANIFEST_LIST_FILE_SCHEMAS
+
+    schema = MANIFEST_ENTRY_SCHEMAS[3]
+    names = [each.name for each in schema.fields[-1].field_type.fields]  # type: ignore[union-attr]
+    found = []
+    for manifest in _read_records(table, table.current_snapshot().manifest_list, MANIFEST_LIST_FILE_SCHEMAS[3]):
+        if manifest["content"] == content:
+            for entry in _read_records(table, manifest["manifest_path"], schema):
+                file = dict(zip(names, entry["data_file"]._data, strict=True))
+                found.append({**entry, **file, "manifest": manifest})
+    return [entry for entry in found if entry["status"] != 2]
+
+
+def _read_records(table: Any, path: str, schema: Any) -> list[dict[str, Any]]:
+    from pyiceberg.avro.file import AvroFile
+
+    names = [each.name for each in schema.fields]
+    with AvroFile[Any](table.io.new_input(path), schema) as records:
+        return [dict(zip(names, record._data, strict=True)) for record in records]

@@ -144,7 +144,7 @@ def test_rows_of_a_delta_file_are_deleted_before_our_commit(tmp_path: Path) -> N
 
 
 def test_rows_of_an_iceberg_file_are_deleted_before_our_commit(tmp_path: Path) -> None:
-    """By their positions in the old file, which say nothing of the new one."""
+    """By their positions in the old file, which are written anew for the new one."""
     table = tables.make_iceberg(tmp_path, 2)
     before = tables.read_iceberg(table)
     first = min(task.file.file_path for task in table.scan().plan_files())
@@ -155,8 +155,7 @@ def test_rows_of_an_iceberg_file_are_deleted_before_our_commit(tmp_path: Path) -
         delete_positions(tables.reload(table), first, [3, 5])
 
     report = embed_table(table, ["id"], progress=once(act))
-    assert [one.reason for one in report.skipped] == ["another writer has deleted rows of it meanwhile"]
-    assert len(report.files) == 1
+    assert (len(report.files), report.skipped, report.attempts) == (2, (), 2)
     assert tables.read_iceberg(table) == tables.kept(lambda row: row[0] not in gone)(before)
     assert sum(before.values()) - 2 == sum(tables.read_iceberg(table).values())
     assert not embed_table(table, ["id"]).changed

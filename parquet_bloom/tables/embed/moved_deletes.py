@@ -1,0 +1,294 @@
+"""Write the position deletes and deletion vectors of data files anew, for files with the same rows at other paths."""
+
+from __future__ import annotations
+
+import json
+import os
+import struct
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from functools import partial
+from typing import TYPE_CHECKING, NamedTuple
+from uuid import uuid4
+
+import numpy as np
+from pyroaring import BitMap64
+
+from ...errors import ParquetBloomError, StorageError
+from ...util.lazy import late_module
+from ..iceberg.iceberg_deletes import (
+    PUFFIN_MAGIC,
+    AppliedDeletes,
+    make_vector_blob,
+    open_delete_file,
+    read_positions,
+    read_vector_blob,
+)
+from ..iceberg.manifests import EQUALITY_DELETES, DeleteFile
+from ..position_files import ICEBERG_POSITIONS, make_batch
+from ..table_locations import without_scheme
+from .exchange_files import UnfitFiles
+
+if TYPE_CHECKING:
+    import pyarrow.parquet as pq
+    from pyiceberg.io import FileIO
+else:
+    pq = late_module("pyarrow.parquet")
+
+_BATCH_ROWS = 1 << 17
+_VECTORS_SINCE = 3  # the version of the format; from then on position deletes are no longer added
+
+DeleteKey = tuple[str, int | None]
+"""The path of a delete file, and where in it the deletes lie."""
+
+
+class NewDelete(NamedTuple):
+    """What a manifest says of new deletes, where it differs from what it says of those whose place they take.
+
+    The fields are those of `DeleteFile`.
+    """
+
+    path: str
+    file_format: str
+    sequence_number: int
+    size: int
+    record_count: int
+    referenced: str | None
+    offset: int | None
+    length: int | None
+    lower: bytes | None
+    upper: bytes | None
+
+    def change(self, file: DeleteFile) -> DeleteFile:
+        """Return what a manifest says of a delete file with these values in it."""
+        return file._replace(**self._asdict())
+
+
+class DeleteChange(NamedTuple):
+    """What becomes of a delete file: whether the table keeps it, and the new ones beside it or in its place."""
+
+    keeps: bool
+    new: tuple[NewDelete, ...]
+
+
+def explain_deletes(deletes: AppliedDeletes | None, version: int) -> str | None:
+    """Return why a file with deletes cannot be exchanged, as far as the manifests tell; None if it can.
+
+    Parameters
+    ----------
+    version : of the table's format.
+    """
+    if deletes is None:
+        return None
+    if deletes.problem is not None:
+        return f"its deletes are not certain: {deletes.problem}"
+    strange = next((file for file in deletes.equality if file.content != EQUALITY_DELETES), None)
+    if strange is not None:
+        return f"its deletes are not certain: the content of {strange.path} is not known"
+    if deletes.vector is not None and version < _VECTORS_SINCE:
+        return f"it has a deletion vector, which tables of format version {version} have not"
+    return None
+
+
+class DeletesMover:
+    """Writes deletes anew.
+
+    Parameters
+    ----------
+    file_io : pyiceberg's FileIO of the table.
+    version : of the table's format. From version 3 on position deletes become deletion vectors.
+    name_file : returns the path of a new file, given the delete file that it takes the place of and how its name ends.
+    """
+
+    def __init__(self, file_io: FileIO, version: int, name_file: Callable[[DeleteFile, str], str]):
+        self._io, self._version, self._name_file = file_io, version, name_file
+        self._unfit: dict[str, str] = {}  # {path of a data file: why its deletes cannot be written anew}
+
+    def write(
+        self, deletes: Mapping[str, AppliedDeletes], names: Mapping[str, str], live: Collection[str]
+    ) -> dict[DeleteKey, DeleteChange]:
+        """Write the deletes of some files.
+
+        Parameters
+        ----------
+        deletes : {path of a data file, as the metadata has it: its deletes}.
+        names : {the same path: the file's new name, in the same folder}.
+        live : the paths of all data files of the table.
+
+        Raises
+        ------
+        UnfitFiles
+            Deletes of some of the files cannot be read.
+        """
+        plain = {without_scheme(path): name for path, name in names.items()}
+        others = {without_scheme(path) for path in live} - plain.keys()
+        files: dict[DeleteFile, list[str]] = {}
+        for path, applied in deletes.items():
+            for file in applied.positions:
+                files.setdefault(file, []).append(path)
+        vectors = [
+            _Vector(
+                path,
+                _rename(applied.vector.referenced or "", plain),
+                applied.vector,
+                partial(self._read_blob, applied.vector),
+            )
+            for path, applied in deletes.items()
+            if applied.vector is not None
+        ]
+        found: dict[DeleteKey, DeleteChange] = {}
+        merged: dict[str, tuple[DeleteFile, int, BitMap64]] = {}
+        for file, paths in files.items():
+            with self._note_unfit(paths):
+                positions = self._read_positions(file)
+                renamed = {_rename(path, plain): bitmap for path, bitmap in positions.items()}
+                if renamed.keys() == positions.keys():
+                    continue
+                if self._version < _VECTORS_SINCE:
+                    new = self._write_positions(file, renamed, plain)
+                    found[make_key(file)] = DeleteChange(False, (new,))
+                    continue
+                keeps = any(without_scheme(path) in others for path in positions)
+                found[make_key(file)] = DeleteChange(keeps, ())
+                for path in paths:
+                    first, sequence, bitmap = merged.get(path, (file, 0, BitMap64()))
+                    for written, part in positions.items():
+                        if without_scheme(written) == without_scheme(path):
+                            bitmap = bitmap | part
+                    merged[path] = first, max(sequence, file.sequence_number), bitmap
+        for path, (file, sequence, bitmap) in merged.items():
+            if bitmap:
+                made = make_vector_blob(bitmap), bitmap
+                template = file._replace(sequence_number=sequence)
+                vectors.append(_Vector(path, _rename(path, plain), template, lambda made=made: made))  # type: ignore[misc]
+        for key, news in self._write_vectors(vectors).items():
+            keeps = found[key].keeps if key in found else False
+            found[key] = DeleteChange(keeps, tuple(news))
+        if self._unfit:
+            raise UnfitFiles(self._unfit)
+        return found
+
+    @contextmanager
+    def _note_unfit(self, paths: Sequence[str]) -> Iterator[None]:
+        """Note data files whose deletes cannot be read."""
+        try:
+            yield
+        except ParquetBloomError as error:
+            self._unfit |= dict.fromkeys(paths, str(error))
+
+    def _read_blob(self, file: DeleteFile) -> tuple[bytes, BitMap64]:
+        with _named_errors(file):
+            return read_vector_blob(self._io, file)
+
+    def _read_positions(self, file: DeleteFile) -> dict[str, BitMap64]:
+        with _named_errors(file):
+            with open_delete_file(self._io, file) as parquet:
+                columns = parquet.schema_arrow.names
+            if len(columns) > len(ICEBERG_POSITIONS):
+                problem = f"has more columns than paths and positions: {', '.join(columns)}"
+                raise ParquetBloomError(f"its delete file {file.path} {problem}")
+            return read_positions(self._io, file, str)[0]
+
+    def _write_positions(
+        self, file: DeleteFile, positions: Mapping[str, BitMap64], plain: Mapping[str, str]
+    ) -> NewDelete:
+        path = self._name_file(file, "deletes.parquet")
+        output = self._io.new_output(path)
+        names = sorted(positions, key=str.encode)  # by bytes, as the specification compares texts
+        with (
+            output.create(overwrite=True) as stream,
+            pq.ParquetWriter(stream, ICEBERG_POSITIONS, compression="zstd") as writer,
+        ):
+            for name in names:
+                rows = np.frombuffer(positions[name].to_array(), np.uint64).astype(np.int64)
+                for start in range(0, len(rows), _BATCH_ROWS):
+                    writer.write_batch(make_batch([(name, rows[start : start + _BATCH_ROWS])], ICEBERG_POSITIONS))
+        referenced = None if file.referenced is None else _rename(file.referenced, plain)
+        count = sum(map(len, positions.values()))
+        bounds = names[0].encode(), names[-1].encode()
+        size = len(output)
+        return NewDelete(path, "PARQUET", file.sequence_number, size, count, referenced, None, None, *bounds)
+
+    def _write_vectors(self, vectors: Sequence[_Vector]) -> dict[DeleteKey, list[NewDelete]]:
+        """Write vectors into one Puffin file, and return them by the delete files whose place they take."""
+        if not vectors:
+            return {}
+        path = self._name_file(vectors[0].file, "deletes.puffin")
+        blobs, new, at = [], [], len(PUFFIN_MAGIC)
+        output = self._io.new_output(path)
+        with output.create(overwrite=True) as stream:
+            stream.write(PUFFIN_MAGIC)
+            for vector in vectors:
+                with self._note_unfit([vector.data_file]):
+                    blob, positions = vector.read()
+                    name, file = vector.referenced, vector.file
+                    stream.write(blob)
+                    blobs.append(_describe_vector(name, len(positions), at, len(blob)))
+                    numbers = len(positions), name, at, len(blob)
+                    is_vector = file.offset is not None
+                    bounds = (name.encode(), name.encode()) if is_vector and file.lower is not None else (None, None)
+                    new.append((file, NewDelete(path, "PUFFIN", file.sequence_number, 0, *numbers, *bounds)))
+                    at += len(blob)
+            footer = json.dumps({"blobs": blobs, "properties": {"created-by": "parquet-bloom"}}).encode()
+            end = PUFFIN_MAGIC + footer + struct.pack("<ii", len(footer), 0) + PUFFIN_MAGIC
+            stream.write(end)
+        result: dict[DeleteKey, list[NewDelete]] = {}
+        for file, each in new:
+            result.setdefault(make_key(file), []).append(each._replace(size=at + len(end)))
+        return result
+
+
+class _Vector(NamedTuple):
+    """A deletion vector to be written.
+
+    Attributes
+    ----------
+    data_file : whose rows are deleted, at its old path; `referenced` is the new one.
+    file : the delete file whose place it takes, with the sequence number that it gets.
+    read : returns its bytes and its positions.
+    """
+
+    data_file: str
+    referenced: str
+    file: DeleteFile
+    read: Callable[[], tuple[bytes, BitMap64]]
+
+
+def make_key(file: DeleteFile) -> DeleteKey:
+    """Return what tells a delete file, or a vector in one, from others."""
+    return file.path, file.offset
+
+
+def _describe_vector(referenced: str, count: int, offset: int, length: int) -> dict[str, object]:
+    """Return what the footer of a Puffin file says of a deletion vector."""
+    return {
+        "type": "deletion-vector-v1",
+        "fields": [],
+        "snapshot-id": -1,
+        "sequence-number": -1,
+        "offset": offset,
+        "length": length,
+        "properties": {"referenced-data-file": referenced, "cardinality": str(count)},
+    }
+
+
+def _rename(path: str, plain: Mapping[str, str]) -> str:
+    """Return the new path of a data file, written as the old one is; the old one if it has no new one."""
+    name = plain.get(without_scheme(path))
+    return path if name is None else f"{path.rpartition('/')[0]}/{name}"
+
+
+@contextmanager
+def _named_errors(file: DeleteFile) -> Iterator[None]:
+    """Raise whatever a delete file that cannot be read makes raise as an error that names it."""
+    try:
+        yield
+    except ParquetBloomError:
+        raise
+    except Exception as error:  # of many kinds: pyarrow's, pyiceberg's
+        raise StorageError.wrap(error, f"its delete file {file.path} cannot be read", None) from error
+
+
+def name_beside(file: DeleteFile, suffix: str) -> str:
+    """Return the path of a new delete file in the folder of another, named as the format's writers do."""
+    return f"{os.path.dirname(file.path)}/00000-0-{uuid4()}-00001-{suffix}"

@@ -1,0 +1,140 @@
+"""Iceberg tables of format version 3: rows keep their ids, and the metadata all that pyiceberg does not know."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from support.writers import changing_tables as tables
+from support.writers.iceberg_tables import Entry, HandTable, list_entries
+
+from parquet_bloom.tables.embed.embed_table import embed_table
+
+pytest.importorskip("pyiceberg")
+
+FIELDS = [{"id": 1, "name": "id", "required": False, "type": "long"}]
+
+
+def plain(path: str) -> str:
+    return path.removeprefix("file://")
+
+
+def write(hand: HandTable, start: int, count: int, **entry: Any) -> Entry:
+    return hand.write_file(pa.table({"id": pa.array(range(start, start + count), pa.int64())}), {"id": 1}, **entry)
+
+
+def register(hand: HandTable, folder: Path) -> Any:
+    return tables.make_catalog(folder).register_table("db.events", hand.write_metadata())
+
+
+def read_metadata(table: Any) -> dict[str, Any]:
+    document: dict[str, Any] = json.loads(Path(plain(tables.reload(table).metadata_location)).read_text())
+    return document
+
+
+def row_ids(table: Any) -> dict[int, int | None]:
+    """Return {value of the column `id`: id of the row}, by the specification's rules of inheritance."""
+    import pyarrow.parquet as pq
+
+    table, result, following = tables.reload(table), {}, {}
+    for entry in list_entries(table, 0):
+        manifest, first = entry["manifest"], entry["first_row_id"]
+        if first is None and manifest["first_row_id"] is not None:
+            first = following.setdefault(manifest["manifest_path"], manifest["first_row_id"])
+            following[manifest["manifest_path"]] += entry["record_count"]
+        for row, value in enumerate(pq.read_table(plain(entry["file_path"]))["id"].to_pylist()):
+            result[value] = None if first is None else first + row
+    return result
+
+
+def test_rows_keep_their_ids(tmp_path: Path) -> None:
+    """Those of files that say it, and those that are inherited; a file that is gone takes none."""
+    hand = HandTable(tmp_path / "table", [FIELDS], version=3)
+    gone = write(hand, 900, 7, status=2, first_row=500)
+    files = [write(hand, 0, 10), write(hand, 100, 5, status=0, first_row=70), gone, write(hand, 200, 3)]
+    others = [write(hand, 300, 4, manifest=1), write(hand, 400, 4, manifest=1, sequence=None)]
+    hand.add_snapshot([*files, *others], first_row=1000)
+    table = register(hand, tmp_path)
+    before, next_id = row_ids(table), read_metadata(table)["next-row-id"]
+    assert (before[0], before[102], before[201], before[300]) == (1000, 72, 1011, 1018)
+    assert len(embed_table(table, ["id"], max_files=2).files) == 2
+    assert row_ids(table) == before
+    assert len(embed_table(table, ["id"]).files) == 3
+    assert row_ids(table) == before
+    # No new row, no new id.
+    document = read_metadata(table)
+    assert document["next-row-id"] == next_id
+    for snapshot in document["snapshots"][-2:]:
+        assert (snapshot["first-row-id"], snapshot["added-rows"]) == (next_id, 0)
+    assert all(entry["manifest"]["first_row_id"] is not None for entry in list_entries(tables.reload(table), 0))
+    inherited = next(entry for entry in list_entries(tables.reload(table), 0) if entry["first_row_id"] == before[400])
+    assert inherited["sequence_number"] == 100
+
+
+@pytest.mark.parametrize("max_files", [1, 3])
+def test_rows_get_ids_after_an_upgrade(max_files: int, tmp_path: Path) -> None:
+    """All rows of the table, by the first commit after it, whichever files are exchanged."""
+    hand = HandTable(tmp_path / "table", [FIELDS], version=3)
+    hand.add_snapshot([write(hand, start, 10, manifest=start // 20) for start in range(0, 40, 10)])
+    del hand.metadata["snapshots"][-1]["first-row-id"], hand.metadata["snapshots"][-1]["added-rows"]
+    hand.metadata["next-row-id"] = 5
+    table = register(hand, tmp_path)
+    assert set(row_ids(table).values()) == {None}
+    embed_table(table, ["id"], max_files=max_files)
+    ids = row_ids(table)
+    assert sorted(ids.values(), key=int) == list(range(5, 45))
+    document = read_metadata(table)
+    assert document["next-row-id"] == 45
+    assert (document["snapshots"][-1]["first-row-id"], document["snapshots"][-1]["added-rows"]) == (5, 40)
+    embed_table(table, ["id"])
+    assert row_ids(table) == ids
+
+
+def test_metadata_that_pyiceberg_does_not_know_stays(tmp_path: Path) -> None:
+    hand = HandTable(tmp_path / "table", [FIELDS], version=3)
+    hand.add_snapshot([write(hand, 0, 10)], first_row=0)
+    hand.metadata |= {"encryption-keys": [{"key-id": "k"}], "later": {"of": "version 4"}, "last-sequence-number": 100}
+    hand.metadata["snapshots"][0]["key-id"] = "k"
+    hand.metadata["refs"]["main"]["max-ref-age-ms"] = 5_000
+    hand.metadata["refs"]["tag"] = {"snapshot-id": 1, "type": "tag", "later": 1}
+    before = json.loads(json.dumps(hand.metadata))
+    table = register(hand, tmp_path)
+    report = embed_table(table, ["id"], set_property=True)
+    after = read_metadata(table)
+    changed = {key for key in after if after[key] != before.get(key)}
+    assert changed == {
+        *("snapshots", "refs", "current-snapshot-id", "last-sequence-number", "last-updated-ms"),
+        *("snapshot-log", "metadata-log", "properties"),
+    }
+    assert after["snapshots"][:-1] == before["snapshots"]
+    main = {**before["refs"]["main"], "snapshot-id": report.new_version}
+    assert after["refs"] == {"tag": before["refs"]["tag"], "main": main}
+    assert after["last-sequence-number"] == after["snapshots"][-1]["sequence-number"] == 101
+
+
+@pytest.mark.parametrize("version", [2, 3])
+def test_another_branch_gets_a_snapshot_before_our_commit(version: int, tmp_path: Path) -> None:
+    """It takes the sequence number, and row ids: ours has to get others."""
+    hand = HandTable(tmp_path / "table", [FIELDS], version=version)
+    file = write(hand, 0, 10)
+    hand.metadata["last-sequence-number"] = 100
+    hand.add_snapshot([file], first_row=0)
+    table = register(hand, tmp_path)
+
+    def act(done: int, total: int) -> None:
+        hand.add_snapshot([file, write(hand, 50, 5)], first_row=10, sequence=101, branch="other")
+        hand.metadata["last-sequence-number"] = 101
+        with sqlite3.connect(tmp_path / "catalog.db") as database:
+            location = f"file://{hand.write_metadata()}"
+            database.execute("UPDATE iceberg_tables SET metadata_location = ?", [location])
+
+    report = embed_table(table, ["id"], progress=act)
+    assert (report.attempts, len(report.files)) == (2, 1)
+    last = read_metadata(table)["snapshots"][-1]
+    assert last["sequence-number"] == read_metadata(table)["last-sequence-number"] == 102
+    if version == 3:
+        assert last["first-row-id"] == read_metadata(table)["next-row-id"] == 25
