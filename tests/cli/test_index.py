@@ -152,7 +152,7 @@ def test_values_are_literals_as_find_takes_them(indexed, run):
 
 def test_a_value_of_another_kind_is_refused(indexed, refused):
     for column, wrong, wanted in (
-        ("id", ["'5'", "DATE '2026-01-30'", "true"], "INT64; give an integer"),
+        ("id", ["'5'", "DATE '2026-01-30'", "true"], "; give an integer"),
         ("name", ["5", "DATE '2026-01-30'"], "STRING; give a string"),
     ):
         for text in wrong:

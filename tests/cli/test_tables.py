@@ -421,7 +421,7 @@ def test_columns_and_catalogs_are_completed_by_their_names(delta, iceberg):
     assert complete(["show", "lake", "--column"], "") == []
     assert complete(["find", "--iceberg-catalog"], "p") == ["prod"]
     assert complete(["find", "--iceberg-cat"], "--iceberg-cat") == ["--iceberg-catalog"]
-    assert complete(["embed", "--com"], "--com") == ["--commit"]
+    assert complete(["embed", "--com"], "--com") == ["--commit", "--commit-bytes"]
 
 
 INTERRUPT = """

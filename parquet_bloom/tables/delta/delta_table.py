@@ -287,8 +287,10 @@ class DeltaSource(Table):
             if version is not None:
                 raise ParquetBloomError("version and as_of exclude each other", path=self.name)
         self._version, self._as_of, self.outside = version, as_of, bool(outside)
-        of_store = {name: value for name, value in (storage_options or {}).items() if not _is_of_deltalake(name)}
-        self.filesystem = resolve_filesystem(None, of_store)
+        of_store = storage_options
+        if isinstance(storage_options, Mapping):
+            of_store = {name: value for name, value in storage_options.items() if not _is_of_deltalake(name)}
+        self.filesystem = resolve_filesystem(None, of_store)  # refuses what is no mapping
         self.settings = dict(storage_options or {})
         self.storage_options = of_store or None
         self._lock = threading.Lock()
