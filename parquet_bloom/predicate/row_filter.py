@@ -336,11 +336,14 @@ def row_mask(
     def evaluate(part: Leaf | pa.ChunkedArray) -> pa.ChunkedArray:
         if not isinstance(part, Leaf):
             return part
+        if isinstance(part, OfWholeName):
+            alone = None if stored and part.column in stored else _select_whole_name(table, part.column)
+            if alone is not None:
+                return row_mask(alone, part.condition, timezone=timezone, probes=cache)
+            part = part.condition  # not by calling itself: a cycle would keep the table in memory
         positive = part
         if isinstance(part, Contains | NotContains):
             return contains([part], part)
-        if isinstance(part, OfWholeName):
-            return of_whole_name(part)
         if isinstance(part, MapLookup):
             looked_up = pa.table({part.column: _look_up(table, part, timezone)})
             return row_mask(looked_up, part.condition, timezone=timezone, probes=cache)
@@ -353,13 +356,6 @@ def row_mask(
         else:
             mask = _evaluate_leaf(table, positive, num_rows, timezone, cache, id(part))
         return mask if positive is part else pc.invert(mask)
-
-    def of_whole_name(part: OfWholeName) -> pa.ChunkedArray:
-        positions = table.schema.get_all_field_indices(part.column)
-        if len(positions) != 1 or (stored and part.column in stored):
-            return evaluate(part.condition)
-        alone = pa.table({part.column: table.column(positions[0])})
-        return row_mask(alone, part.condition, timezone=timezone, probes=cache)
 
     def contains(leaves: Sequence[Contains | NotContains], origin: Node) -> pa.ChunkedArray:
         """Evaluate leaves of one column: Contains that are joined by OR, or NotContains that are joined by AND."""
@@ -374,6 +370,12 @@ def row_mask(
     num_rows = len(next(iter(stored.values())).values) if stored else table.num_rows
     cache: Probes = {} if probes is None else probes
     return evaluate(fold(node, _keep, join))
+
+
+def _select_whole_name(table: pa.Table, name: str) -> pa.Table | None:
+    """Return the only column of a name, whatever fields of structs are called; None if there is not just one."""
+    positions = table.schema.get_all_field_indices(name)
+    return pa.table({name: table.column(positions[0])}) if len(positions) == 1 else None
 
 
 def _look_up(table: pa.Table, leaf: MapLookup, timezone: str) -> pa.ChunkedArray:
