@@ -71,6 +71,7 @@ class Store:
         self.server = IcebergRest(self.open("sql"), self.settings)
         self.rest = {"type": "rest", "uri": self.server.uri}
         self._saved: dict[str, bytes] = {}
+        self._acting: list[threading.Event] = []
 
     def open(self, kind: str) -> Any:
         return catalogs.load_catalog("catalog", **getattr(self, kind))
@@ -128,15 +129,23 @@ class Store:
         def count(request: Any) -> None:
             with lock:
                 is_now = next(numbers) == step
+                acting = threading.Event()
+                self._acting += [acting] * is_now
             if is_now:
-                done.append(act())
+                try:
+                    done.append(act())
+                finally:
+                    acting.set()
 
         self.s3.before(None, count, times=1_000_000)
         self.server.before = count
         return done
 
     def calm(self) -> None:
-        """Leave the next requests alone."""
+        """Leave the next requests alone, once what was called has ended: a client that waits too long sends again."""
+        for acting in self._acting:
+            assert acting.wait(300)
+        self._acting.clear()
         self.s3._state.before.clear()
         self.server.before = self.server.after = lambda request: None
 
