@@ -12,6 +12,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame
 
 import parquet_bloom.spark
+from parquet_bloom.spark.plan import classic_session
 
 
 def ids(frame: DataFrame) -> list[int]:
@@ -24,7 +25,7 @@ def interrupted(*_: Any) -> None:
 
 if __name__ == "__main__":
     lake, scratch = sys.argv[1:]
-    module: Any = sys.modules[parquet_bloom.spark.install.__module__]
+    module: Any = classic_session
     first = start("local[1]", Path(scratch), spark_sql_codegen_wholeStage="false")
     old = parquet_bloom.spark.install(first.read.parquet(lake))
     print(ids(old))
