@@ -97,7 +97,7 @@ class DeltaTarget(Target):
             frozenset(metadata.partition_columns),
             snapshot.partition_values,
             metadata.configuration,
-            (table, Folder(f"{root}/{LOG_FOLDER}", self.filesystem)),
+            Folder(f"{root}/{LOG_FOLDER}", self.filesystem),
         )
 
     def name_new_file(self, old: LiveFile) -> str:
@@ -109,7 +109,7 @@ class DeltaTarget(Target):
     def commit(
         self, state: TableState, exchanges: Sequence[Exchange], columns: Sequence[str], properties: Mapping[str, str]
     ) -> int | None:
-        _, log = state.handle
+        log: Folder = state.handle
         assert state.version is not None
         version = state.version + 1
         self._is_unanswered = False
@@ -131,9 +131,11 @@ class DeltaTarget(Target):
             operationMetrics={name: str(number) for name, number in sums.items()},
             parquetBloom={"operation": "embed", "columns": list(columns)},
         )
+        self._is_unanswered = location is not None  # also if an interrupt ends the wait for the answer
         try:
             write_commit(log, version, (info, *_make_actions(exchanges)))
         except ConcurrentChangeError as error:
+            self._is_unanswered = False
             raise CommitConflict from error
         except StorageError as error:
             self._is_unanswered = location is not None and (error.__cause__ is None or is_unanswered(error.__cause__))
@@ -142,7 +144,7 @@ class DeltaTarget(Target):
         return version
 
     def find_commit(self, state: TableState, exchanges: Sequence[Exchange]) -> int | None:
-        _, log = state.handle
+        log: Folder = state.handle
         assert state.version is not None
         later = [version for version in list_commits(log) if version > state.version]
         expected = set(map(_name_in_log, exchanges[:1]))  # a commit has all of them or none

@@ -7,6 +7,7 @@ import os
 import signal
 import subprocess
 import sys
+import time
 from collections import Counter
 from collections.abc import Callable, Mapping
 from itertools import count
@@ -198,6 +199,24 @@ def test_commit_without_any_answer_keeps_the_new_files(s3: Any, table: Any) -> N
         embed_table(slow, ["id"])
     fault.times = 0
     assert len(keys_of(s3) - keys) == 6
+    check(s3, table, before)
+
+
+def test_interrupt_while_the_commit_is_on_its_way(s3: Any, table: Any) -> None:
+    """The store carries the request out all the same: the new files are the table's."""
+    before = read(s3)
+
+    def interrupt(request: Any) -> None:
+        os.kill(os.getpid(), signal.SIGINT)
+        time.sleep(2)
+
+    s3.before("PutObject", interrupt, when=lambda request: request.key == LOG.format(2))
+    with pytest.raises(KeyboardInterrupt):
+        embed_table(table, ["id"])
+    deadline = time.monotonic() + 60
+    while s3.get(LOG.format(2)) is None and time.monotonic() < deadline:
+        time.sleep(0.1)
+    assert actions(s3, 2)
     check(s3, table, before)
 
 
