@@ -378,8 +378,7 @@ class MapLookup(Leaf):
             raise PredicateError("the key of a map is not NULL", column=self.column)
         if isinstance(self.condition, MapLookup | Contains | NotContains):
             raise PredicateError("a lookup in a value of a map is not supported", column=self.column)
-        if self.condition.column != self.column:
-            object.__setattr__(self, "condition", replace(self.condition, column=self.column))  # type: ignore[type-var]
+        _name_condition(self)
 
     @property
     def literals(self) -> tuple[literal.Literal, ...]:
@@ -404,8 +403,7 @@ class OfWholeName(Leaf):
 
     def __post_init__(self) -> None:
         literal.check(self.column, ())
-        if self.condition.column != self.column:
-            object.__setattr__(self, "condition", replace(self.condition, column=self.column))  # type: ignore[type-var]
+        _name_condition(self)
 
     @property
     def literals(self) -> tuple[literal.Literal, ...]:
@@ -416,6 +414,12 @@ class OfWholeName(Leaf):
 
     def __reduce__(self) -> tuple[object, ...]:
         return OfWholeName, (self.column, self.condition)
+
+
+def _name_condition(leaf: MapLookup | OfWholeName) -> None:
+    """Name the condition of a leaf as the leaf's column."""
+    if leaf.condition.column != leaf.column:
+        object.__setattr__(leaf, "condition", replace(leaf.condition, column=leaf.column))  # type: ignore[type-var]
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
