@@ -13,7 +13,9 @@ from dataclasses import dataclass, field
 from types import TracebackType
 from typing import Any, Literal, NamedTuple, Self
 
+import numpy as np
 import pyarrow as pa
+from numpy.typing import NDArray
 
 from ...errors import (
     BrokenFilterError,
@@ -38,7 +40,7 @@ from ...util.messages import count
 from ...util.threads import in_order
 from ..names_in_files import find_names
 from ..table_locations import require_inside
-from ..table_snapshot import TableColumn
+from ..table_snapshot import TableColumn, TableSnapshot
 
 
 class FilterColumns:
@@ -431,7 +433,7 @@ def commit_exchanges(
                 _drop(done, new, reason, new_files)
             continue
         except BaseException as error:
-            version = _settle(target, state, done.exchanges, error)
+            version = settle(target, state, [exchange.path for exchange in done.exchanges], error)
             if version is None:
                 new_files.release(done.exchanges)
                 raise
@@ -451,14 +453,19 @@ def commit_exchanges(
         done.exchanges = _renew(state, done, new_files)
 
 
-def _settle(target: Target, state: TableState, exchanges: Sequence[Exchange], error: BaseException) -> int | None:
-    """Return the version by which files were exchanged though the commit has raised an error; None if they were not."""
+def settle(target: Target, state: TableState, new_files: Sequence[str], error: BaseException) -> int | None:
+    """Return the version that a commit has made though it has raised an error; None if it has made none.
+
+    Parameters
+    ----------
+    new_files : what is kept if that cannot be told.
+    """
     try:
-        return target.find_commit(state, exchanges)
+        return target.find_commit(state)
     except BaseException as reason:
         problem = f"it is not known whether the commit succeeded ({first_line(error)}; then: {first_line(reason)})"
-        if exchanges:
-            problem += f"; its {count(len(exchanges), 'new file')} were kept, {exchanges[0].path} among them"
+        if new_files:
+            problem += f"; its {count(len(new_files), 'new file')} were kept, {new_files[0]} among them"
         problem += "; run it again: what was committed is not done twice, and a vacuum deletes what was not"
         if isinstance(error, Exception) and isinstance(reason, Exception):
             raise ParquetBloomError(problem, path=target.name) from error
@@ -555,6 +562,39 @@ class Exchange(NamedTuple):
     num_filters: int
 
 
+class HiddenRows(NamedTuple):
+    """Rows of a table's file that a commit deletes though they stay in the file.
+
+    Attributes
+    ----------
+    old : the file.
+    rows : their numbers in the file, ascending, none of them deleted so far (int64).
+    """
+
+    old: LiveFile
+    rows: NDArray[np.int64]
+
+
+class RowChange(NamedTuple):
+    """What a commit does to a table's rows.
+
+    Attributes
+    ----------
+    hidden : rows that are deleted and stay in their files.
+    removed : files that leave the table, with the rows by which they lose their last ones.
+    operation : "delete" or "upsert".
+    """
+
+    hidden: Sequence[HiddenRows]
+    removed: Sequence[HiddenRows]
+    operation: str
+
+    @property
+    def num_rows(self) -> int:
+        """Number of rows that are deleted."""
+        return sum(len(file.rows) for file in (*self.hidden, *self.removed))
+
+
 @shown_redacted
 @dataclass(frozen=True)
 class SkippedFile:
@@ -585,6 +625,7 @@ class TableState:
     partition_values : the columns that the metadata has the values of, with a row for each file.
     properties : the table's.
     handle : the library's table at this version; its meaning is the target's.
+    snapshot : what readers show of this version.
     """
 
     version: int | None
@@ -596,6 +637,7 @@ class TableState:
     partition_values: pa.Table
     properties: Mapping[str, str]
     handle: Any
+    snapshot: TableSnapshot
 
 
 class Target(ABC):
@@ -649,8 +691,22 @@ class Target(ABC):
         """
 
     @abstractmethod
-    def find_commit(self, state: TableState, exchanges: Sequence[Exchange]) -> int | None:
-        """Return the version by which `commit` has exchanged files after all; None if it has not and cannot any more.
+    def commit_rows(self, state: TableState, change: RowChange) -> int | None:
+        """Delete rows of a state by one commit, and return its version.
+
+        Raises
+        ------
+        CommitConflict
+            Nothing was committed, as the table has a newer version by now.
+        ParquetBloomError
+            The table does not allow it; or as `commit`.
+        BaseException
+            Whether it was committed is to be found out by `find_commit`.
+        """
+
+    @abstractmethod
+    def find_commit(self, state: TableState) -> int | None:
+        """Return the version that the last commit has made after all; None if it has not and cannot any more.
 
         Raises
         ------

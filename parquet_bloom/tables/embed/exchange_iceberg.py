@@ -18,7 +18,17 @@ from ..iceberg.iceberg_table import IcebergTable, list_opened
 from ..iceberg.manifests import DeleteFile
 from ..iceberg.metadata_folder import CutShortError, list_predecessors, open_metadata_file
 from ..table_locations import resolve_iceberg_path
-from .exchange_files import WAY_OUT, CommitConflict, Exchange, LiveFile, TableState, Target, UnfitFiles, find_outside
+from .exchange_files import (
+    WAY_OUT,
+    CommitConflict,
+    Exchange,
+    LiveFile,
+    RowChange,
+    TableState,
+    Target,
+    UnfitFiles,
+    find_outside,
+)
 from .moved_deletes import explain_deletes
 from .own_metadata import OWN_VERSION, SameSequence, checks_itself, write_own_metadata
 from .snapshot_writer import NewPath, SnapshotWriter
@@ -113,6 +123,7 @@ class IcebergTarget(Target):
             snapshot.partition_values,
             table.metadata.properties,
             contents,
+            snapshot,
         )
 
     def name_new_file(self, old: LiveFile) -> str:
@@ -155,7 +166,7 @@ class IcebergTarget(Target):
             return version
         except (exceptions.CommitFailedException, exceptions.WaitingForLockException) as error:
             # A request that was sent twice, as the first answer was lost, is refused for its own sake.
-            found = self.find_commit(state, exchanges)
+            found = self.find_commit(state)
             if found is not None:
                 return found
             raise CommitConflict from error
@@ -166,6 +177,9 @@ class IcebergTarget(Target):
             raise
         except Exception as error:
             raise StorageError.wrap(error, "cannot commit to the Iceberg table", self.name) from error
+
+    def commit_rows(self, state: TableState, change: RowChange) -> int | None:
+        raise ParquetBloomError("rows of Iceberg tables cannot be deleted so far", path=self.name)
 
     def _send(
         self, table: PyicebergTable, requirements: tuple[TableRequirement, ...], updates: tuple[TableUpdate, ...]
@@ -201,7 +215,7 @@ class IcebergTarget(Target):
                 self._begun.append(_Begun(table.io, opened[first:]))
             time.sleep(_PAUSE * 2 ** (attempt - 1))
 
-    def find_commit(self, state: TableState, exchanges: Sequence[Exchange]) -> int | None:
+    def find_commit(self, state: TableState) -> int | None:
         """A snapshot that is on its way is refused once the branch has another one than it follows."""
         current = None
         if self._sent:
