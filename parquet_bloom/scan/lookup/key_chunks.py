@@ -112,7 +112,7 @@ def iterate_chunks(columns: str | Sequence[str], keys: object, size: int) -> Gen
         raise PredicateError("a column is in the key twice", column=next(n for n in names if names.count(n) > 1))
     held: list[pa.Table] = []
     number = 0
-    with closing(_iterate_tables(columns, names, keys)) as tables:
+    with closing(iterate_tables(columns, names, keys)) as tables:
         for table in tables:
             held.append(_check(table))
             number += table.num_rows
@@ -133,9 +133,7 @@ def _slice(table: pa.Table, size: int) -> Iterator[KeyChunk]:
         yield KeyChunk(table.slice(start, size))
 
 
-def _iterate_tables(
-    columns: str | Sequence[str], names: Sequence[str], keys: object
-) -> Generator[pa.Table, None, None]:
+def iterate_tables(columns: str | Sequence[str], names: Sequence[str], keys: object) -> Generator[pa.Table, None, None]:
     """Yield tables of the key's columns, as the caller gives them."""
     if isinstance(keys, os.PathLike):
         yield from _read_file(os.fspath(keys), names)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 from uuid import UUID
 
@@ -19,8 +19,7 @@ from ..delta.delta_log import Action
 from ..delta.delta_vectors import FEATURE, DeletionVector, Vector, write_vectors
 from .exchange_files import HiddenRows, LiveFile, RowChange, TableState
 
-VECTORS_PROPERTY = "delta.enableDeletionVectors"
-
+_VECTORS = "delta.enableDeletionVectors"
 _APPEND_ONLY = "delta.appendOnly"
 _CHANGE_FEED = "delta.enableChangeDataFeed"
 
@@ -32,6 +31,16 @@ def require_deletable(properties: Mapping[str, str], path: str) -> None:
     if properties.get(_CHANGE_FEED) == "true":
         problem = f"its property {_CHANGE_FEED} asks for a record of each deleted row, which is not written here"
         raise ParquetBloomError(f"{problem}: delete the rows by Spark, or unset the property", path=path)
+
+
+def has_vectors(properties: Mapping[str, str], features: Collection[str]) -> bool:
+    """Return whether rows of a table are deleted by deletion vectors.
+
+    Parameters
+    ----------
+    features : of its protocol, for readers.
+    """
+    return FEATURE in features and properties.get(_VECTORS) == "true"
 
 
 class RowActions(NamedTuple):
@@ -117,8 +126,3 @@ def _write_json(value: Any) -> str:
     if isinstance(value, list):
         return "[" + ",".join(map(_write_json, value)) + "]"
     return json.dumps(value, ensure_ascii=False)
-
-
-def has_vectors(state: TableState, features: Sequence[str]) -> bool:
-    """Return whether rows of a table may be deleted by deletion vectors."""
-    return FEATURE in features and state.properties.get(VECTORS_PROPERTY) == "true"

@@ -22,7 +22,7 @@ from ..delta.delta_table import DeltaSource
 from ..delta.delta_vectors import name_vector_file
 from ..delta.parsed_statistics import make_statistics_text
 from ..table_snapshot import make_missing_error
-from .delta_rows import delete_rows, require_deletable
+from .delta_rows import delete_rows, has_vectors, require_deletable
 from .exchange_files import WAY_OUT, CommitConflict, Exchange, LiveFile, RowChange, TableState, Target, find_outside
 
 if TYPE_CHECKING:
@@ -78,12 +78,12 @@ class DeltaTarget(Target):
 
     def read_state(self) -> TableState:
         with self._source.open_latest() as (table, root):
-            _require_known_features(table.protocol(), table.metadata().configuration)
+            protocol, metadata = table.protocol(), table.metadata()
+            _require_known_features(protocol, metadata.configuration)
             snapshot = make_snapshot(table, root, self.filesystem, outside=True)
             paths = [file.path for file in snapshot.files]
             live = read_live_adds(root, int(table.version()), self.filesystem)
             adds = require_same_files(live, snapshot.files, root)
-            metadata = table.metadata()
         outside = find_outside(paths, root)
         files = []
         for position, path in enumerate(paths):
@@ -104,6 +104,7 @@ class DeltaTarget(Target):
             metadata.configuration,
             Folder(f"{root}/{LOG_FOLDER}", self.filesystem),
             snapshot,
+            has_vectors(metadata.configuration, protocol.reader_features or ()),
         )
 
     def name_new_file(self, old: LiveFile) -> str:

@@ -124,6 +124,7 @@ class IcebergTarget(Target):
             table.metadata.properties,
             contents,
             snapshot,
+            version > 1,
         )
 
     def name_new_file(self, old: LiveFile) -> str:
