@@ -8,6 +8,7 @@ from . import errors, types
 from .util.lazy import make_lazy
 
 if TYPE_CHECKING:
+    from .change.delete_rows import delete
     from .core.bloom.sizing import fpp_for, size_for
     from .file.bloom_file import open
     from .file.disk_cache import DiskMetadataCache
@@ -35,6 +36,7 @@ __all__ = [
     "SplitBlockBloomFilter",
     "advise",
     "dataset",
+    "delete",
     "delta",
     "drop",
     "embed",
@@ -62,6 +64,7 @@ _HOMES = {
     "SplitBlockBloomFilter": ".filter",
     "advise": ".scan.survey_files",
     "dataset": ".scan.dataset",
+    "delete": ".change.delete_rows",
     "delta": ".tables.delta.delta_table",
     "drop": ".file.drop_filters",
     "embed": ".file.embed_filters",

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from .util.lazy import make_lazy
 
 if TYPE_CHECKING:
+    from .change.delete_rows import ChangedFile, DeleteReport
     from .core.bloom.variants import Variant
     from .file.advice_report import AdviceReport
     from .file.bloom_file import BloomFile
@@ -44,12 +45,14 @@ __all__ = [
     "AppendReport",
     "BloomFile",
     "Candidate",
+    "ChangedFile",
     "CheckReport",
     "ChunkFilter",
     "ChunkVerdict",
     "ColumnAdvice",
     "CompactReport",
     "Dataset",
+    "DeleteReport",
     "DropReport",
     "DroppedFilter",
     "EmbedReport",
@@ -82,12 +85,14 @@ _HOMES = {
     "AppendReport": ".lake.index_reports",
     "BloomFile": ".file.bloom_file",
     "Candidate": ".lake.index_reports",
+    "ChangedFile": ".change.delete_rows",
     "CheckReport": ".lake.index_reports",
     "ChunkFilter": ".file.chunk_filter",
     "ChunkVerdict": ".file.verify_file",
     "ColumnAdvice": ".file.verdict",
     "CompactReport": ".lake.index_reports",
     "Dataset": ".scan.dataset",
+    "DeleteReport": ".change.delete_rows",
     "DropReport": ".file.drop_filters",
     "DroppedFilter": ".file.drop_filters",
     "EmbedReport": ".file.embed_filters",

@@ -133,11 +133,11 @@ class RowChoice:
         PredicateError
             There are neither keys nor a predicate, or keys without their column.
         """
-        if keys is None and where is None:
-            raise PredicateError("say which rows are meant, by keys and on=, or by where=")
         if (keys is None) != (on is None):
             problem = "on= names the column of the keys, which are missing" if keys is None else "on= is missing"
             raise PredicateError(f"{problem}: keys and on= go together")
+        if keys is None and where is None:
+            raise PredicateError("say which rows are meant, by keys and on=, or by where=")
         chosen = None
         if keys is not None and on is not None:
             chosen = Keys(on, keys)

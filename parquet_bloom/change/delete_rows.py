@@ -236,7 +236,9 @@ def _plan(
         problem = "its rows cannot be deleted without writing its files anew"
         raise ParquetBloomError(problem, path=target.name)
     live = {file.path: file for file in state.files}
-    hidden, removed, files = [], [], []
+    hidden: list[HiddenRows] = []
+    removed: list[HiddenRows] = []
+    files = []
     for path in sorted(found):
         rows = HiddenRows(live[path], found[path])
         if rows.old.reason is not None:

@@ -25,6 +25,7 @@ COMMANDS = {
     "show": ("show_command", "Show the filters of Parquet and ORC files."),
     "advise": ("advise_command", "Recommend the columns that deserve filters, and say why."),
     "embed": ("embed_command", "Embed Bloom filters into Parquet files."),
+    "delete": ("delete_command", "Delete rows of a Delta or Iceberg table."),
     "drop": ("drop_command", "Remove Bloom filters from Parquet files."),
     "verify": ("verify_command", "Check the filters of Parquet and ORC files."),
     "find": ("find_command", "Find the rows that match a predicate."),

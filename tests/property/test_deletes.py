@@ -1,4 +1,4 @@
-"""After random deletes, random tables have the rows that are left by a model, and their older versions all of theirs."""
+"""After random deletes, random tables have the rows that a model leaves, and their older versions all of theirs."""
 
 from __future__ import annotations
 

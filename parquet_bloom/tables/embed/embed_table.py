@@ -200,7 +200,7 @@ def _make_iceberg(table: IcebergTable, storage_options: Mapping[str, object] | N
 
 def _require_latest(version: object, name: str) -> None:
     if version is not None:
-        problem = f"cannot embed into {version}: only the latest version can be rewritten; pass the table without one"
+        problem = f"{version} cannot be changed: only the latest version can; pass the table without one"
         raise ParquetBloomError(problem, path=name)
 
 
