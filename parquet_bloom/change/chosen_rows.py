@@ -84,15 +84,22 @@ class Keys:
 
     def _drop_missing(self, keys: object) -> object:
         """Return keys that are Python objects without those that are None, or have None in them."""
+        if isinstance(keys, Mapping) and all(isinstance(keys.get(name), Sequence) for name in self._names):
+            rows = list(zip(*(keys[name] for name in self._names), strict=True))
+            kept = [row for row in rows if None not in row]
+            self._note_missing(len(rows) - len(kept))
+            return {name: [row[number] for row in kept] for number, name in enumerate(self._names)}
         if isinstance(keys, str | bytes | Mapping) or not isinstance(keys, Sequence | set | frozenset):
             return keys
         if isinstance(keys, tuple) and not isinstance(self.on, str) and not any(isinstance(k, tuple) for k in keys):
             keys = [keys]  # a single key of several columns
-        listed = list(keys)
-        kept = [key for key in listed if key is not None and not (isinstance(key, tuple) and None in key)]
-        self.num_null += len(listed) - len(kept)
-        self.num_keys += len(listed) - len(kept)
-        return kept
+        listed = [key for key in keys if key is not None and not (isinstance(key, tuple) and None in key)]
+        self._note_missing(len(keys) - len(listed))
+        return listed
+
+    def _note_missing(self, number: int) -> None:
+        self.num_null += number
+        self.num_keys += number
 
     def _drop_nulls(self, table: pa.Table) -> pa.Table:
         self.num_keys += table.num_rows

@@ -25,8 +25,8 @@ COLUMNS = (
 
 class DeleteOptions(CommandOptions):
     about = (
-        "The only PATH is the folder of a Delta table, or its URL; or with --iceberg-catalog that of an Iceberg table, "
-        "unless --table is its name there."
+        "The only PATH is the folder of a Delta table, or its URL; or, with --iceberg-catalog, that of an Iceberg "
+        "table, unless --table is its name there."
     )
 
     paths: tuple[str, ...] = OPTIONAL_PATHS
@@ -37,7 +37,7 @@ class DeleteOptions(CommandOptions):
         type=click.Choice(("hide",)),
         default="hide",
     )
-    commit: bool = flag("Delete the rows. One of --commit and --dry-run is required.")
+    commit: bool = flag("Delete the rows; this or --dry-run is required.")
     dry_run: bool = flag("Write and commit nothing; print the files and how many of their rows would be deleted.")
     yes: bool = YES
     retries: int | None = option(
@@ -70,9 +70,9 @@ def delete(output: Output, given: DeleteOptions) -> int:
     options: dict[str, Any] = {"mode": given.mode, "storage_options": output.storage_options}
     options |= {} if given.retries is None else {"retries": given.retries}
     asks = given.commit and not given.yes
-    if asks:
-        require_terminal()
     with given.rows.open(given.paths, output) as rows:
+        if asks:
+            require_terminal()
         schema = table.read_snapshot().schema
         if given.dry_run or asks:
             with output.progress(0) as bar, output.step("locate"):
