@@ -40,12 +40,13 @@ from ..util.lazy import late_module
 from ..util.threads import processors
 from .compatibility import DatasetCompatibility
 from .decode.open_data import open_file
+from .model.column_defaults import ColumnDefaults
 from .model.file_schemas import arrow_schema, map_in_threads, reading, unify_schemas
 from .model.folder_partitions import Partitions
 from .model.scan_plan import SourceListing
 from .named_columns import has_column, require_same_columns, spell_columns
 from .plan.file_level import ListedObjects, LocalFiles
-from .plan.plan_scan import Evidence, plan_scan
+from .plan.plan_scan import DefaultsEvaluator, Evidence, plan_scan
 from .plan.statistics_level import cache_footers
 from .plan_report import PruneReport
 from .scan_options import ScanOptions
@@ -209,7 +210,11 @@ class ScanSource:
             listing = listing or self._list(view)
             if self.partitioning is None and options.named is None:
                 options = replace(options, named=lambda name: any(f"{name}=" in file.path for file in listing.entries))
-            return plan_scan(listing, node, options, PruneReport, cache, Evidence(index=view, zones=zones))
+            defaults = None
+            if self.table is not None and asked.trust is None:  # an engine compares by rules of its own
+                defaults = DefaultsEvaluator(ColumnDefaults(listing.table, options.timezone))
+            levels = Evidence(index=view, defaults=defaults, zones=zones)
+            return plan_scan(listing, node, options, PruneReport, cache, levels)
 
     def _open_index(
         self, columns: set[str], trust: ColumnCompatibility | None = None, means: Means | None = None
