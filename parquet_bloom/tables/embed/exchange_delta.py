@@ -98,6 +98,7 @@ class DeltaTarget(Target):
             snapshot.partition_values,
             metadata.configuration,
             Folder(f"{root}/{LOG_FOLDER}", self.filesystem),
+            snapshot,
         )
 
     def name_new_file(self, old: LiveFile) -> str:

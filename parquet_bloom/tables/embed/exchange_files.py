@@ -13,7 +13,9 @@ from dataclasses import dataclass, field
 from types import TracebackType
 from typing import Any, Literal, NamedTuple, Self
 
+import numpy as np
 import pyarrow as pa
+from numpy.typing import NDArray
 
 from ...errors import (
     BrokenFilterError,
@@ -38,7 +40,7 @@ from ...util.messages import count
 from ...util.threads import in_order
 from ..names_in_files import find_names
 from ..table_locations import require_inside
-from ..table_snapshot import TableColumn
+from ..table_snapshot import TableColumn, TableSnapshot
 
 
 class FilterColumns:
@@ -555,6 +557,34 @@ class Exchange(NamedTuple):
     num_filters: int
 
 
+class HiddenRows(NamedTuple):
+    """Rows of a table's file that a commit deletes though they stay in the file.
+
+    Attributes
+    ----------
+    old : the file.
+    rows : their numbers in the file, ascending, none of them deleted so far (int64).
+    """
+
+    old: LiveFile
+    rows: NDArray[np.int64]
+
+
+class RowChange(NamedTuple):
+    """What a commit does to a table's rows.
+
+    Attributes
+    ----------
+    hidden : rows that are deleted and stay in their files.
+    removed : files all rows of which are deleted.
+    operation : "delete", "upsert".
+    """
+
+    hidden: Sequence[HiddenRows]
+    removed: Sequence[LiveFile]
+    operation: str
+
+
 @shown_redacted
 @dataclass(frozen=True)
 class SkippedFile:
@@ -585,6 +615,7 @@ class TableState:
     partition_values : the columns that the metadata has the values of, with a row for each file.
     properties : the table's.
     handle : the library's table at this version; its meaning is the target's.
+    snapshot : the same version, to be read.
     """
 
     version: int | None
@@ -596,6 +627,7 @@ class TableState:
     partition_values: pa.Table
     properties: Mapping[str, str]
     handle: Any
+    snapshot: TableSnapshot
 
 
 class Target(ABC):
