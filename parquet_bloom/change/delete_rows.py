@@ -232,9 +232,6 @@ def _plan(
 ) -> _Planned:
     """Locate the rows in a state of the table, and decide what becomes of each file."""
     found = find_rows(target, state, choice, storage_options, progress)
-    if found and not state.hides_rows:
-        problem = "its rows cannot be deleted without writing its files anew"
-        raise ParquetBloomError(problem, path=target.name)
     live = {file.path: file for file in state.files}
     hidden: list[HiddenRows] = []
     removed: list[HiddenRows] = []
@@ -246,6 +243,8 @@ def _plan(
         is_emptied = _is_emptied(rows, state, target.filesystem)
         (removed if is_emptied else hidden).append(rows)
         files.append(ChangedFile(path, len(rows.rows), "removed" if is_emptied else "hidden"))
+    if hidden and state.hiding_problem is not None:
+        raise ParquetBloomError(f"its rows cannot be hidden: {state.hiding_problem}", path=target.name)
     return _Planned(RowChange(hidden, removed, "delete"), tuple(files))
 
 

@@ -33,14 +33,16 @@ def require_deletable(properties: Mapping[str, str], path: str) -> None:
         raise ParquetBloomError(f"{problem}: delete the rows by Spark, or unset the property", path=path)
 
 
-def has_vectors(properties: Mapping[str, str], features: Collection[str]) -> bool:
-    """Return whether rows of a table are deleted by deletion vectors.
+def explain_hiding(properties: Mapping[str, str], features: Collection[str]) -> str | None:
+    """Return why rows of a table cannot be deleted by deletion vectors; None if they can.
 
     Parameters
     ----------
     features : of its protocol, for readers.
     """
-    return FEATURE in features and properties.get(_VECTORS) == "true"
+    if FEATURE in features and properties.get(_VECTORS) == "true":
+        return None
+    return f"its property {_VECTORS} is not on"
 
 
 class RowActions(NamedTuple):

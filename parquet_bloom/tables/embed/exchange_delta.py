@@ -22,7 +22,7 @@ from ..delta.delta_table import DeltaSource
 from ..delta.delta_vectors import name_vector_file
 from ..delta.parsed_statistics import make_statistics_text
 from ..table_snapshot import make_missing_error
-from .delta_rows import delete_rows, has_vectors, require_deletable
+from .delta_rows import delete_rows, explain_hiding, require_deletable
 from .exchange_files import WAY_OUT, CommitConflict, Exchange, LiveFile, RowChange, TableState, Target, find_outside
 
 if TYPE_CHECKING:
@@ -104,7 +104,7 @@ class DeltaTarget(Target):
             metadata.configuration,
             Folder(f"{root}/{LOG_FOLDER}", self.filesystem),
             snapshot,
-            has_vectors(metadata.configuration, protocol.reader_features or ()),
+            explain_hiding(metadata.configuration, protocol.reader_features or ()),
         )
 
     def name_new_file(self, old: LiveFile) -> str:

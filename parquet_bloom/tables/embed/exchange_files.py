@@ -626,7 +626,7 @@ class TableState:
     properties : the table's.
     handle : the library's table at this version; its meaning is the target's.
     snapshot : what readers show of this version.
-    hides_rows : whether a commit may delete rows that stay in their files.
+    hiding_problem : why rows cannot be deleted that stay in their files; None if they can.
     """
 
     version: int | None
@@ -639,7 +639,7 @@ class TableState:
     properties: Mapping[str, str]
     handle: Any
     snapshot: TableSnapshot
-    hides_rows: bool
+    hiding_problem: str | None
 
 
 class Target(ABC):

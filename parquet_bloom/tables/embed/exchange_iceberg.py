@@ -29,6 +29,7 @@ from .exchange_files import (
     UnfitFiles,
     find_outside,
 )
+from .hidden_rows import explain_hiding, require_deletable
 from .moved_deletes import explain_deletes
 from .own_metadata import OWN_VERSION, SameSequence, checks_itself, write_own_metadata
 from .snapshot_writer import NewPath, SnapshotWriter
@@ -41,6 +42,7 @@ if TYPE_CHECKING:
     from pyiceberg.io import FileIO
     from pyiceberg.table import Table as PyicebergTable
     from pyiceberg.table.metadata import TableMetadata
+    from pyiceberg.table.snapshots import Snapshot
     from pyiceberg.table.update import TableRequirement, TableUpdate
 else:
     exceptions = late_module("pyiceberg.exceptions")
@@ -124,7 +126,7 @@ class IcebergTarget(Target):
             table.metadata.properties,
             contents,
             snapshot,
-            version > 1,
+            explain_hiding(version),
         )
 
     def name_new_file(self, old: LiveFile) -> str:
@@ -133,17 +135,28 @@ class IcebergTarget(Target):
     def commit(
         self, state: TableState, exchanges: Sequence[Exchange], columns: Sequence[str], properties: Mapping[str, str]
     ) -> int | None:
+        replaced = {exchange.old.entry: NewPath(_name_in_metadata(exchange), exchange.size) for exchange in exchanges}
+        note = {"parquet-bloom.columns": ", ".join(columns)}
+        write = (lambda writer: writer.exchange(replaced, note)) if exchanges else None
+        return self._commit(state, write, properties)
+
+    def commit_rows(self, state: TableState, change: RowChange) -> int | None:
+        require_deletable(state.handle, change)
+        note = {"parquet-bloom.operation": change.operation}
+        return self._commit(state, lambda writer: writer.change_rows(change, state.snapshot, note), {})
+
+    def _commit(
+        self, state: TableState, write: Callable[[SnapshotWriter], Snapshot] | None, properties: Mapping[str, str]
+    ) -> int | None:
+        """Commit a snapshot, None for none, and properties; see `commit`."""
         contents: Contents = state.handle
         table, version = contents.table, state.version
         updates: list[TableUpdate] = []
         self._sent = self._refused = False
         try:
-            if exchanges:
+            if write is not None:
                 self._attempts.append(SnapshotWriter(contents))
-                replaced = {
-                    exchange.old.entry: NewPath(_name_in_metadata(exchange), exchange.size) for exchange in exchanges
-                }
-                snapshot = self._attempts[-1].write(replaced, {"parquet-bloom.columns": ", ".join(columns)})
+                snapshot = write(self._attempts[-1])
                 version, branch = snapshot.snapshot_id, table.metadata.refs.get(refs.MAIN_BRANCH)
                 kept = {} if branch is None else branch.model_dump(exclude={"snapshot_id", "snapshot_ref_type"})
                 updates += [
@@ -158,7 +171,7 @@ class IcebergTarget(Target):
                 changes.AssertTableUUID(uuid=table.metadata.table_uuid),
                 changes.AssertRefSnapshotId(ref=refs.MAIN_BRANCH, snapshot_id=state.version),
             ]
-            if exchanges and table.metadata.format_version > 1 and checks_itself(table.catalog):
+            if write is not None and table.metadata.format_version > 1 and checks_itself(table.catalog):
                 requirements.append(SameSequence(table.metadata))
             if table.metadata.format_version == OWN_VERSION:
                 write_own_metadata(table.catalog)
@@ -178,9 +191,6 @@ class IcebergTarget(Target):
             raise
         except Exception as error:
             raise StorageError.wrap(error, "cannot commit to the Iceberg table", self.name) from error
-
-    def commit_rows(self, state: TableState, change: RowChange) -> int | None:
-        raise ParquetBloomError("rows of Iceberg tables cannot be deleted so far", path=self.name)
 
     def _send(
         self, table: PyicebergTable, requirements: tuple[TableRequirement, ...], updates: tuple[TableUpdate, ...]

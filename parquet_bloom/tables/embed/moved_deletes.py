@@ -5,13 +5,14 @@ from __future__ import annotations
 import json
 import os
 import struct
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 from uuid import uuid4
 
 import numpy as np
+from numpy.typing import NDArray
 from pyroaring import BitMap64
 
 from ...errors import ParquetBloomError, StorageError
@@ -24,26 +25,26 @@ from ..iceberg.iceberg_deletes import (
     read_positions,
     read_vector_blob,
 )
-from ..iceberg.manifests import EQUALITY_DELETES, DeleteFile
+from ..iceberg.manifests import EQUALITY_DELETES, POSITION_DELETES, DeleteFile, Partition
 from ..position_files import ICEBERG_POSITIONS, make_batch
 from ..table_locations import without_scheme
 from .exchange_files import UnfitFiles
 
 if TYPE_CHECKING:
     import pyarrow.parquet as pq
-    from pyiceberg.io import FileIO
+    from pyiceberg.io import FileIO, OutputStream
 else:
     pq = late_module("pyarrow.parquet")
 
 _BATCH_ROWS = 1 << 17
-_VECTORS_SINCE = 3  # the version of the format; from then on position deletes are no longer added
+VECTORS_SINCE = 3  # the version of the format; from then on position deletes are no longer added
 
 DeleteKey = tuple[str, int | None]
 """The path of a delete file, and where in it the deletes lie."""
 
 
 class NewDelete(NamedTuple):
-    """What a manifest says of new deletes, where it differs from what it says of those whose place they take.
+    """What a manifest says of new deletes, where it may differ from what it says of those whose place they take.
 
     The fields are those of `DeleteFile`.
     """
@@ -62,6 +63,12 @@ class NewDelete(NamedTuple):
     def change(self, file: DeleteFile) -> DeleteFile:
         """Return what a manifest says of a delete file with these values in it."""
         return file._replace(**self._asdict())
+
+    def make_file(self, partition: Partition) -> DeleteFile:
+        """Return what a manifest says of them as deletes of a partition that take nothing's place."""
+        return DeleteFile(
+            content=POSITION_DELETES, partition=partition, encrypted=False, equality_ids=(), **self._asdict()
+        )
 
 
 class DeleteChange(NamedTuple):
@@ -85,7 +92,7 @@ def explain_deletes(deletes: AppliedDeletes | None, version: int) -> str | None:
     strange = next((file for file in deletes.equality if file.content != EQUALITY_DELETES), None)
     if strange is not None:
         return f"its deletes are not certain: the content of {strange.path} is not known"
-    if deletes.vector is not None and version < _VECTORS_SINCE:
+    if deletes.vector is not None and version < VECTORS_SINCE:
         return f"it has a deletion vector, which tables of format version {version} have not"
     return None
 
@@ -97,10 +104,10 @@ class DeletesMover:
     ----------
     file_io : pyiceberg's FileIO of the table.
     version : of the table's format. From version 3 on position deletes become deletion vectors.
-    name_file : returns the path of a new file, given the delete file that it takes the place of and how its name ends.
+    name_file : returns the path of a new file, given that of one in the same folder and how its name ends.
     """
 
-    def __init__(self, file_io: FileIO, version: int, name_file: Callable[[DeleteFile, str], str]):
+    def __init__(self, file_io: FileIO, version: int, name_file: Callable[[str, str], str]):
         self._io, self._version, self._name_file = file_io, version, name_file
         self._unfit: dict[str, str] = {}  # {path of a data file: why its deletes cannot be written anew}
 
@@ -144,7 +151,7 @@ class DeletesMover:
                 renamed = {_rename(path, plain): bitmap for path, bitmap in positions.items()}
                 if renamed.keys() == positions.keys():
                     continue
-                if self._version < _VECTORS_SINCE:
+                if self._version < VECTORS_SINCE:
                     new = self._write_positions(file, renamed, plain)
                     found[make_key(file)] = DeleteChange(False, (new,))
                     continue
@@ -192,50 +199,90 @@ class DeletesMover:
     def _write_positions(
         self, file: DeleteFile, positions: Mapping[str, BitMap64], plain: Mapping[str, str]
     ) -> NewDelete:
-        path = self._name_file(file, "deletes.parquet")
-        output = self._io.new_output(path)
-        names = sorted(positions, key=str.encode)  # by bytes, as the specification compares texts
-        with (
-            output.create(overwrite=True) as stream,
-            pq.ParquetWriter(stream, ICEBERG_POSITIONS, compression="zstd") as writer,
-        ):
-            for name in names:
-                rows = np.frombuffer(positions[name].to_array(), np.uint64).astype(np.int64)
-                for start in range(0, len(rows), _BATCH_ROWS):
-                    writer.write_batch(make_batch([(name, rows[start : start + _BATCH_ROWS])], ICEBERG_POSITIONS))
+        path = self._name_file(file.path, "deletes.parquet")
+        names = sort_paths(positions)
+        rows = (np.frombuffer(positions[name].to_array(), np.uint64).astype(np.int64) for name in names)
+        size = write_position_file(self._io, path, zip(names, rows, strict=True))
         referenced = None if file.referenced is None else _rename(file.referenced, plain)
         count = sum(map(len, positions.values()))
         bounds = names[0].encode(), names[-1].encode()
-        size = len(output)
         return NewDelete(path, "PARQUET", file.sequence_number, size, count, referenced, None, None, *bounds)
 
     def _write_vectors(self, vectors: Sequence[_Vector]) -> dict[DeleteKey, list[NewDelete]]:
         """Write vectors into one Puffin file, and return them by the delete files whose place they take."""
         if not vectors:
             return {}
-        path = self._name_file(vectors[0].file, "deletes.puffin")
-        blobs, new, at = [], [], len(PUFFIN_MAGIC)
-        output = self._io.new_output(path)
-        with output.create(overwrite=True) as stream:
-            stream.write(PUFFIN_MAGIC)
+        path = self._name_file(vectors[0].file.path, "deletes.puffin")
+        new = []
+        with self._io.new_output(path).create(overwrite=True) as stream:
+            puffin = PuffinWriter(stream)
             for vector in vectors:
                 with self._note_unfit([vector.data_file]):
                     blob, positions = vector.read()
                     name, file = vector.referenced, vector.file
-                    stream.write(blob)
-                    blobs.append(_describe_vector(name, len(positions), at, len(blob)))
-                    numbers = len(positions), name, at, len(blob)
+                    numbers = len(positions), name, puffin.add(name, blob, len(positions)), len(blob)
                     is_vector = file.offset is not None
                     bounds = (name.encode(), name.encode()) if is_vector and file.lower is not None else (None, None)
                     new.append((file, NewDelete(path, "PUFFIN", file.sequence_number, 0, *numbers, *bounds)))
-                    at += len(blob)
-            footer = json.dumps({"blobs": blobs, "properties": {"created-by": "parquet-bloom"}}).encode()
-            end = PUFFIN_MAGIC + footer + struct.pack("<ii", len(footer), 0) + PUFFIN_MAGIC
-            stream.write(end)
+            size = puffin.finish()
         result: dict[DeleteKey, list[NewDelete]] = {}
         for file, each in new:
-            result.setdefault(make_key(file), []).append(each._replace(size=at + len(end)))
+            result.setdefault(make_key(file), []).append(each._replace(size=size))
         return result
+
+
+def sort_paths(paths: Iterable[str]) -> list[str]:
+    """Return paths in the order of a position delete file: by bytes, as the specification compares texts."""
+    return sorted(paths, key=str.encode)
+
+
+def write_position_file(file_io: FileIO, path: str, parts: Iterable[tuple[str, NDArray[np.int64]]]) -> int:
+    """Write a position delete file, and return its number of bytes.
+
+    Parameters
+    ----------
+    parts : the path of a data file, as the metadata has it, and rows of it; both ascending, paths as `sort_paths` does.
+    """
+    output = file_io.new_output(path)
+    with (
+        output.create(overwrite=True) as stream,
+        pq.ParquetWriter(stream, ICEBERG_POSITIONS, compression="zstd") as writer,
+    ):
+        for name, rows in parts:
+            for start in range(0, len(rows), _BATCH_ROWS):
+                writer.write_batch(make_batch([(name, rows[start : start + _BATCH_ROWS])], ICEBERG_POSITIONS))
+    return len(output)
+
+
+class PuffinWriter:
+    """Writes deletion vectors as a Puffin file to a stream."""
+
+    def __init__(self, stream: OutputStream) -> None:
+        self._stream, self._end = stream, 0
+        self._blobs: list[dict[str, object]] = []
+        self._write(PUFFIN_MAGIC)
+
+    def add(self, referenced: str, blob: bytes, count: int) -> int:
+        """Write the bytes of a vector, and return where they lie.
+
+        Parameters
+        ----------
+        referenced : the data file of which so many rows are deleted.
+        """
+        begin = self._end
+        self._blobs.append(_describe_vector(referenced, count, begin, len(blob)))
+        self._write(blob)
+        return begin
+
+    def finish(self) -> int:
+        """Write the end of the file, and return the file's number of bytes."""
+        footer = json.dumps({"blobs": self._blobs, "properties": {"created-by": "parquet-bloom"}}).encode()
+        self._write(PUFFIN_MAGIC + footer + struct.pack("<ii", len(footer), 0) + PUFFIN_MAGIC)
+        return self._end
+
+    def _write(self, data: bytes) -> None:
+        self._stream.write(data)
+        self._end += len(data)
 
 
 class _Vector(NamedTuple):
@@ -289,6 +336,6 @@ def _named_errors(file: DeleteFile) -> Iterator[None]:
         raise StorageError.wrap(error, f"its delete file {file.path} cannot be read", None) from error
 
 
-def name_beside(file: DeleteFile, suffix: str) -> str:
-    """Return the path of a new delete file in the folder of another, named as the format's writers do."""
-    return f"{os.path.dirname(file.path)}/00000-0-{uuid4()}-00001-{suffix}"
+def name_beside(path: str, suffix: str) -> str:
+    """Return the path of a new delete file in the folder of another file, named as the format's writers do."""
+    return f"{os.path.dirname(path)}/00000-0-{uuid4()}-00001-{suffix}"

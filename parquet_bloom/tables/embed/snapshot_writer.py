@@ -1,9 +1,10 @@
-"""Write the metadata files of an Iceberg snapshot in which files have other paths, and nothing else is different."""
+"""Write the metadata files of an Iceberg snapshot that says of files what the one before does, but for the changes."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple
 from uuid import uuid4
 
@@ -18,12 +19,16 @@ from ..iceberg.manifests import (
     DELETES,
     EXISTING,
     PATH_COLUMN,
+    POSITION_DELETES,
     DeleteFile,
     ListedManifest,
     ManifestFiles,
     read_files,
     read_list,
 )
+from ..table_snapshot import TableSnapshot
+from .exchange_files import RowChange
+from .hidden_rows import RowHider
 from .moved_deletes import DeleteChange, DeleteKey, DeletesMover, NewDelete, make_key, name_beside
 
 if TYPE_CHECKING:
@@ -35,6 +40,7 @@ else:
 
 # Field ids by the specification: of a manifest list,
 _PATH, _LENGTH, _CONTENT, _SEQUENCE, _LEAST_SEQUENCE, _SNAPSHOT, _FIRST_ROW = 500, 501, 517, 515, 516, 503, 520
+_PARTITIONS, _MANIFEST_KEY = 507, 519
 _NUM_FILES = {ADDED: 504, EXISTING: 505, DELETED: 506}
 _NUM_ROWS = {ADDED: 512, EXISTING: 513, DELETED: 514}
 # of the entries of a manifest,
@@ -44,6 +50,7 @@ _FILE_CONTENT, _FILE_PATH, _FILE_FORMAT, _NUM_RECORDS, _SIZE = 134, 100, 101, 10
 _COLUMN_SIZES, _VALUE_COUNTS, _NULL_COUNTS, _NAN_COUNTS = 108, 109, 110, 137
 _LOWER, _UPPER, _SPLITS = 125, 128, 132
 _FILE_FIRST_ROW, _REFERENCED, _OFFSET, _CONTENT_LENGTH = 142, 143, 144, 145
+_DISTINCT_COUNTS, _KEY_METADATA, _EQUALITY_IDS, _SORT_ORDER = 111, 131, 135, 140
 # The fields of `_StoredEntry`.
 _OF_ENTRY = {
     "status": _STATUS, "snapshot_id": _ENTRY_SNAPSHOT, "sequence": _ENTRY_SEQUENCE, "file_sequence": _FILE_SEQUENCE,
@@ -51,6 +58,13 @@ _OF_ENTRY = {
 _OF_FILE = {"path": _FILE_PATH, "num_records": _NUM_RECORDS, "size": _SIZE}
 _OF_DATA = _OF_FILE | {"first_row": _FILE_FIRST_ROW}
 _OF_DELETES = _OF_FILE | {"offset": _OFFSET, "length": _CONTENT_LENGTH, "lower": _LOWER, "upper": _UPPER}
+
+# What the entry of new deletes has not got from that of a data file.
+_OF_NEW_DELETES = {
+    _STATUS: ADDED, _FILE_SEQUENCE: None, _FILE_CONTENT: POSITION_DELETES,
+    **dict.fromkeys((_DISTINCT_COUNTS, _KEY_METADATA, _EQUALITY_IDS, _SORT_ORDER, _FILE_FIRST_ROW)),
+    **dict.fromkeys((_VALUE_COUNTS, _NULL_COUNTS, _NAN_COUNTS)),
+}  # fmt: skip
 
 _WITH_SEQUENCE, _WITH_LINEAGE = 2, 3  # the versions of the format that brought sequence numbers, and row lineage
 
@@ -65,6 +79,31 @@ class NewPath(NamedTuple):
 
     path: str
     size: int
+
+
+class _FileChanges(NamedTuple):
+    """What a snapshot does to the files of the one before; data files are named as the metadata has them.
+
+    Attributes
+    ----------
+    replaced : {data file: its new place}.
+    removed : data files that the table no longer has.
+    deletes : what becomes of delete files.
+    added_deletes : {data file: new deletes of its partition}.
+    """
+
+    replaced: Mapping[str, NewPath]
+    removed: Collection[str]
+    deletes: Mapping[DeleteKey, DeleteChange]
+    added_deletes: Mapping[str, NewDelete]
+
+    def find_in(self, files: ManifestFiles) -> int:
+        """Return how many of the data files that change are in a manifest."""
+        return sum(path in self.replaced or path in self.removed for path in files.paths)
+
+    def change(self, files: ManifestFiles) -> bool:
+        """Return whether a manifest changes."""
+        return self.find_in(files) > 0 or any(make_key(file) in self.deletes for file in files.deletes)
 
 
 class _StoredEntry(NamedTuple):
@@ -82,6 +121,25 @@ class _StoredEntry(NamedTuple):
     length: int | None = None
     lower: list[dict[str, Any]] | None = None
     upper: list[dict[str, Any]] | None = None
+
+
+@dataclass
+class _Draft:
+    """A manifest of new deletes; its records are those of data files of the same partitions, with other values.
+
+    Attributes
+    ----------
+    row, manifest : the manifest of one of these data files in the list of manifests.
+    stored : its records.
+    records : the new ones.
+    deletes : what the new manifest says.
+    """
+
+    row: int
+    manifest: ListedManifest
+    stored: StoredRecords
+    records: list[bytes] = field(default_factory=list)
+    deletes: list[DeleteFile] = field(default_factory=list)
 
 
 class SnapshotWriter:
@@ -108,17 +166,23 @@ class SnapshotWriter:
         self._sums: dict[str, int] = dict.fromkeys(("added-files-size", "removed-files-size"), 0)
         self._grown = dict.fromkeys(_TOTALS, 0)
         self._partitions: set[object] = set()
+        self._drafts: dict[tuple[int, str], _Draft] = {}  # by spec and schema
         self._next_row: int | None = None
         if self._version >= _WITH_LINEAGE:
             self._next_row = self._metadata.next_row_id
 
-    def write(self, replaced: Mapping[str, NewPath], note: Mapping[str, str]) -> Snapshot:
-        """Write manifests and their list, and return pyiceberg's description of the snapshot.
+    def exchange(self, replaced: Mapping[str, NewPath], note: Mapping[str, str]) -> Snapshot:
+        """Write a snapshot in which files have other paths, and nothing else is different.
 
         Parameters
         ----------
         replaced : {path of a live data file as the metadata has it: its new place}.
         note : goes into the snapshot's summary.
+
+        Returns
+        -------
+        Snapshot
+            pyiceberg's description of it.
 
         Raises
         ------
@@ -127,29 +191,52 @@ class SnapshotWriter:
         ParquetBloomError
             Not each of the files is live and listed once.
         """
+        moved = self._move_deletes(replaced)
+        return self._write(_FileChanges(replaced, (), moved, {}), snapshots.Operation.REPLACE, note)
+
+    def change_rows(self, change: RowChange, snapshot: TableSnapshot, note: Mapping[str, str]) -> Snapshot:
+        """Write a snapshot in which rows are deleted; `snapshot` is the one that it follows, to be read.
+
+        Raises
+        ------
+        ParquetBloomError
+            Deletes of one of the files cannot be read, or not each of the files is live and listed once.
+        """
+        sequence = self._metadata.next_sequence_number()
+        deletes = RowHider(self._contents, snapshot, sequence, self._name_delete_file).write(change)
+        removed = {file.old.entry for file in change.removed}
+        changes = _FileChanges({}, removed, deletes.changed, deletes.added)
+        return self._write(changes, snapshots.Operation.DELETE, note)
+
+    def _write(self, changes: _FileChanges, operation: snapshots.Operation, note: Mapping[str, str]) -> Snapshot:
+        """Write manifests and their list, and return pyiceberg's description of the snapshot."""
         contents, metadata = self._contents, self._metadata
         parent = contents.snapshot
         if parent is None:
             raise ParquetBloomError("its metadata lists no files any more", path=self._table_name)
         first_row, sequence = self._next_row, metadata.next_sequence_number()
-        moved = self._move_deletes(replaced)
         listed, _ = read_list(self._io, parent.manifest_list, self._table_name)
         stored = StoredRecords(self._io, parent.manifest_list, self._table_name)
         always = self._extend_list(stored)
         records, found = [], 0
         for row, manifest in enumerate(listed):
             files = self._read_files(manifest)
-            hits = sum(path in replaced for path in files.paths)
-            changes: dict[int, object] = {}
-            if hits or any(make_key(file) in moved for file in files.deletes):
-                changes = self._write_manifest(manifest, files, replaced, moved, sequence)
+            if not files.paths and not files.deletes:
+                continue  # what it says was for the snapshot that added it
+            self._draft_deletes(row, manifest, files, changes.added_deletes)
+            fields: dict[int, object] = {}
+            if changes.change(files):
+                fields = self._write_manifest(manifest, files, changes, sequence)
             elif manifest.content != DELETES and manifest.first_row_id is None and self._next_row is not None:
                 # Rows of a table that has been upgraded get their ids by the first commit after that.
-                changes = {_FIRST_ROW: self._next_row}
+                fields = {_FIRST_ROW: self._next_row}
                 self._next_row += sum(files.record_counts)
-            found += hits
-            records.append(stored.encode(row, always | changes))
-        if found != len(replaced):
+            found += changes.find_in(files)
+            records.append(stored.encode(row, always | fields))
+        for draft in self._drafts.values():
+            records.append(stored.encode(draft.row, always | self._write_new_deletes(draft, sequence)))
+        drafted = sum(len(draft.records) for draft in self._drafts.values())
+        if (found, drafted) != (len(changes.replaced) + len(changes.removed), len(changes.added_deletes)):
             raise ParquetBloomError("its metadata lists other files than before", path=self._table_name)
         path = self._new_file(f"snap-{self.snapshot_id}-0-{self._name}.avro")
         meta = {"snapshot-id": self.snapshot_id, "parent-snapshot-id": parent.snapshot_id}
@@ -164,7 +251,7 @@ class SnapshotWriter:
             # Times of snapshots must not go back, whatever the clocks of two writers say.
             timestamp_ms=max(time.time_ns() // 1_000_000, metadata.last_updated_ms, parent.timestamp_ms + 1),
             manifest_list=path,
-            summary=self._summarize(parent.summary, note),
+            summary=self._summarize(operation, parent.summary, note),
             schema_id=metadata.current_schema_id,
             first_row_id=first_row,
             added_rows=None if first_row is None or self._next_row is None else self._next_row - first_row,
@@ -180,6 +267,10 @@ class SnapshotWriter:
         self.files.append(path)
         return path
 
+    def _name_delete_file(self, beside: str, suffix: str) -> str:
+        self.files.append(name_beside(beside, suffix))
+        return self.files[-1]
+
     def _move_deletes(self, replaced: Mapping[str, NewPath]) -> dict[DeleteKey, DeleteChange]:
         contents = self._contents
         deletes = {
@@ -188,12 +279,10 @@ class SnapshotWriter:
             if path in replaced and row in contents.deletes
         }
 
-        def name_file(file: DeleteFile, suffix: str) -> str:
-            self.files.append(name_beside(file, suffix))
-            return self.files[-1]
-
         names = {path: new.path.rpartition("/")[2] for path, new in replaced.items()}
-        return DeletesMover(self._io, self._version, name_file).write(deletes, names, contents.manifests.paths)
+        return DeletesMover(self._io, self._version, self._name_delete_file).write(
+            deletes, names, contents.manifests.paths
+        )
 
     def _extend_list(self, stored: StoredRecords) -> dict[int, object]:
         """Give a manifest list the fields of the table's version; return the values that they have unless changed."""
@@ -232,11 +321,10 @@ class SnapshotWriter:
         self,
         old: ListedManifest,
         files: ManifestFiles,
-        replaced: Mapping[str, NewPath],
-        moved: Mapping[DeleteKey, DeleteChange],
+        changes: _FileChanges,
         sequence: int,
     ) -> dict[int, object]:
-        """Write a manifest with the new paths, and return what the list says of it."""
+        """Write a manifest with the changes, and return what the list says of it."""
         is_data = old.content != DELETES
         stored = StoredRecords(self._io, old.path, self._table_name, old.length, record=_FILE)
         always = self._extend_manifest(stored, is_data)
@@ -258,10 +346,13 @@ class SnapshotWriter:
             keeps, changed = True, []
             if is_data:
                 now[_FILE_FIRST_ROW] = entry.first_row
-                if entry.path in replaced:
-                    keeps, changed = False, [self._replace(entry, replaced[entry.path])]
-            elif (entry.path, entry.offset) in moved:
-                keeps, new = moved[entry.path, entry.offset]
+                if entry.path in changes.replaced:
+                    keeps, changed = False, [self._replace(entry, changes.replaced[entry.path])]
+                elif entry.path in changes.removed:
+                    keeps = False
+                    self._remove(entry)
+            elif (entry.path, entry.offset) in changes.deletes:
+                keeps, new = changes.deletes[entry.path, entry.offset]
                 changed = [self._add_delete(entry, each) for each in new]
                 if not keeps:
                     self._remove_delete(entry)
@@ -274,22 +365,72 @@ class SnapshotWriter:
                 num_rows[status] += each.get(_NUM_RECORDS, entry.num_records)
                 if status != DELETED:
                     sequences.append(each[_ENTRY_SEQUENCE])
+        path, length = self._write_records(stored, records, is_data)
+        manifest = old._replace(path=path, length=length, sequence_number=sequence)
+        self._verify(manifest, files, changes)
+        # One without live files has the sequence number that a file of this commit would have.
+        listed = self._list_manifest(manifest, min(sequences, default=sequence), num_files, num_rows)
+        return listed | ({_FIRST_ROW: first_row} if is_data and first_row is not None else {})
+
+    def _write_records(self, stored: StoredRecords, records: Sequence[bytes], is_data: bool) -> tuple[str, int]:
+        """Write a manifest; return its path and its number of bytes."""
         path = self._new_file(f"{self._name}-m{len(self.files)}.avro")
         meta = {"format-version": str(self._version)}
         if self._version >= _WITH_SEQUENCE:
             meta["content"] = "data" if is_data else "deletes"
-        length = stored.write(self._io.new_output(path), records, meta)
-        self._verify(old._replace(path=path, length=length, sequence_number=sequence), files, replaced, moved)
+        return path, stored.write(self._io.new_output(path), records, meta)
+
+    def _list_manifest(
+        self, manifest: ListedManifest, least: int, num_files: Mapping[int, int], num_rows: Mapping[int, int]
+    ) -> dict[int, object]:
+        """Return what the list says of a new manifest.
+
+        Parameters
+        ----------
+        least : the lowest sequence number of its live files.
+        num_files, num_rows : {status: number}.
+        """
         return {
-            _PATH: path,
-            _LENGTH: length,
+            _PATH: manifest.path,
+            _LENGTH: manifest.length,
             _SNAPSHOT: self.snapshot_id,
-            _SEQUENCE: sequence,
-            _LEAST_SEQUENCE: min(sequences),
-            **{number: num_files[status] for status, number in _NUM_FILES.items()},
-            **{number: num_rows[status] for status, number in _NUM_ROWS.items()},
-            **({_FIRST_ROW: first_row} if is_data and first_row is not None else {}),
+            _SEQUENCE: manifest.sequence_number,
+            _LEAST_SEQUENCE: least,
+            **{number: num_files.get(status, 0) for status, number in _NUM_FILES.items()},
+            **{number: num_rows.get(status, 0) for status, number in _NUM_ROWS.items()},
         }
+
+    def _draft_deletes(
+        self, row: int, manifest: ListedManifest, files: ManifestFiles, added: Mapping[str, NewDelete]
+    ) -> None:
+        """Make the entries of new deletes of the partitions of a manifest's data files, which lend them the others."""
+        if added.keys().isdisjoint(files.paths):
+            return
+        stored = StoredRecords(self._io, manifest.path, self._table_name, manifest.length, record=_FILE)
+        always = self._extend_manifest(stored, False) | _OF_NEW_DELETES | {_ENTRY_SNAPSHOT: self.snapshot_id}
+        draft = self._drafts.setdefault((manifest.spec_id, stored.schema), _Draft(row, manifest, stored))
+        partitions = dict(zip(files.paths, files.partitions, strict=True))
+        for number, entry in enumerate(_list_entries(stored, manifest, None)):
+            new = added.get(entry.path)
+            if entry.status != DELETED and new is not None:
+                changes = always | self._add_delete(entry, new) | {_ENTRY_SEQUENCE: None}
+                draft.records.append(stored.encode(number, changes))
+                draft.deletes.append(new.make_file(partitions[entry.path]))
+                self._partitions.add(partitions[entry.path])
+
+    def _write_new_deletes(self, draft: _Draft, sequence: int) -> dict[int, object]:
+        """Write a manifest of new deletes, and return what the list says of it."""
+        path, length = self._write_records(draft.stored, draft.records, False)
+        manifest = draft.manifest._replace(
+            path=path, length=length, sequence_number=sequence, content=DELETES, added=len(draft.records), existing=0
+        )
+        after = self._read_files(manifest)
+        if after.paths or sorted(after.deletes, key=str) != sorted(draft.deletes, key=str):
+            problem = f"the manifest {path} of new deletes is not as it should be: nothing was committed"
+            raise ParquetBloomError(problem, path=self._table_name)
+        count = sum(file.record_count for file in draft.deletes)
+        listed = self._list_manifest(manifest, sequence, {ADDED: len(draft.records)}, {ADDED: count})
+        return listed | {_CONTENT: DELETES, _PARTITIONS: None, _MANIFEST_KEY: None, _FIRST_ROW: None}
 
     def _assign_rows(self, old: ListedManifest, files: ManifestFiles) -> int | None:
         """Return the id of the first row in the files of a manifest that do not say it themselves; None for no ids."""
@@ -308,6 +449,15 @@ class SnapshotWriter:
         self._add("removed-files-size", entry.size)
         self._grown["total-files-size"] += new.size - entry.size
         return {_FILE_PATH: new.path, _SIZE: new.size}
+
+    def _remove(self, entry: _StoredEntry) -> None:
+        """Count a data file that the table no longer has."""
+        self._add("deleted-data-files", 1)
+        self._add("deleted-records", entry.num_records)
+        self._add("removed-files-size", entry.size)
+        self._grown["total-data-files"] -= 1
+        self._grown["total-records"] -= entry.num_records
+        self._grown["total-files-size"] -= entry.size
 
     def _add_delete(self, entry: _StoredEntry, new: NewDelete) -> dict[int, object]:
         """Return the values of new deletes that differ from those of an entry."""
@@ -339,24 +489,18 @@ class SnapshotWriter:
     def _add(self, name: str, number: int) -> None:
         self._sums[name] = self._sums.get(name, 0) + number
 
-    def _verify(
-        self,
-        manifest: ListedManifest,
-        before: ManifestFiles,
-        replaced: Mapping[str, NewPath],
-        moved: Mapping[DeleteKey, DeleteChange],
-    ) -> None:
-        """Raise unless a manifest that was written says what the one before did, but for the new paths."""
-        counts = manifest._replace(added=None, existing=None)
-        after = self._read_files(counts)
-        deletes = []
+    def _verify(self, manifest: ListedManifest, before: ManifestFiles, changes: _FileChanges) -> None:
+        """Raise unless a manifest that was written says what the one before did, but for the changes."""
+        after = self._read_files(manifest._replace(added=None, existing=None))
+        deletes, expected = [], {}
         for file in before.deletes:
-            keeps, new = moved.get(make_key(file), (True, ()))
+            keeps, new = changes.deletes.get(make_key(file), (True, ()))
             deletes += [*([file] if keeps else []), *(each.change(file) for each in new)]
-        expected = {(replaced[path].path if path in replaced else path): fact for path, fact in _list_facts(before)}
-        for path, (partition, *_) in _list_facts(before):
-            if path in replaced:
-                self._partitions.add(partition)
+        for path, fact in _list_facts(before):
+            if path in changes.replaced or path in changes.removed:
+                self._partitions.add(fact[0])
+            if path not in changes.removed:
+                expected[changes.replaced[path].path if path in changes.replaced else path] = fact
         if dict(_list_facts(after)) != expected or sorted(after.deletes, key=str) != sorted(deletes, key=str):
             problem = f"the manifest in place of {manifest.path} is not as it should be: nothing was committed"
             raise ParquetBloomError(problem, path=self._table_name)
@@ -365,14 +509,14 @@ class SnapshotWriter:
         fields = self._contents.table.specs()[manifest.spec_id].fields
         return read_files(self._io, manifest, fields, self._table_name)
 
-    def _summarize(self, before: Summary | None, note: Mapping[str, str]) -> Summary:
+    def _summarize(self, operation: snapshots.Operation, before: Summary | None, note: Mapping[str, str]) -> Summary:
         sums = {name: str(value) for name, value in self._sums.items()}
         sums["changed-partition-count"] = str(len(self._partitions))
         for name in _TOTALS:
             total = None if before is None else before[name]
             if total is not None and str(total).isdigit():
                 sums[name] = str(int(total) + self._grown[name])
-        return snapshots.Summary(snapshots.Operation.REPLACE, **sums, **note)
+        return snapshots.Summary(operation, **sums, **note)
 
 
 def _list_facts(files: ManifestFiles) -> list[tuple[str, tuple[Any, ...]]]:

@@ -83,6 +83,11 @@ class StoredRecords:
         """Return values, as `read_avro` does."""
         return read_records(self._data, wanted)
 
+    @property
+    def schema(self) -> str:
+        """Of the records, as it would be written: those of files of the same one may be written into one file."""
+        return json.dumps(self._schema)
+
     def has_field(self, field_id: int) -> bool:
         """Return whether the records have a field, by its id."""
         return any(each.field_id == field_id for each in self._fields)
@@ -142,7 +147,7 @@ class StoredRecords:
         if self._is_changed:
             kept.pop("iceberg.schema", None)
         kept |= {key: value.encode() for key, value in meta.items()}
-        kept |= {"avro.codec": b"deflate", "avro.schema": json.dumps(self._schema).encode()}
+        kept |= {"avro.codec": b"deflate", "avro.schema": self.schema.encode()}
         sync = os.urandom(SYNC_BYTES)
         entries = b"".join(_encode_bytes(key.encode()) + _encode_bytes(value) for key, value in kept.items())
         part = AVRO_MAGIC + _encode_long(len(kept)) + entries + _encode_long(0) + sync

@@ -641,7 +641,7 @@ def match_deletes(manifests: Manifests, specs: Mapping[int, PartitionSpec]) -> d
             everywhere.append(file)  # reading it fails, by name
         elif file.file_format == "PUFFIN":
             vectors[without_scheme(file.referenced or "")].append(file)
-        elif (target := _find_target(file, plain_paths)) is not None:
+        elif (target := find_target(file, plain_paths)) is not None:
             by_path[target].append(file)
         else:
             by_partition[file.partition].append(file)
@@ -693,7 +693,7 @@ def _is_within(path: bytes, lower: bytes, upper: bytes) -> bool:
     return lower <= path and (path <= upper or path.startswith(upper))
 
 
-def _find_target(file: DeleteFile, paths: Collection[str]) -> str | None:
+def find_target(file: DeleteFile, paths: Collection[str]) -> str | None:
     """Return the one data file that a file of positions is for, without its scheme; None for many.
 
     Parameters

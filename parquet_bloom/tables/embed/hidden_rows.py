@@ -1,0 +1,143 @@
+"""Write what an Iceberg commit hides rows by: position delete files, or from version 3 of the format on vectors."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from pyroaring import BitMap64
+
+from ...errors import ParquetBloomError
+from ..iceberg.iceberg_deletes import AppliedDeletes, find_target, make_vector_blob
+from ..iceberg.iceberg_snapshot import Contents
+from ..iceberg.manifests import DeleteFile, Partition
+from ..table_locations import without_scheme
+from ..table_snapshot import TableSnapshot
+from .exchange_files import HiddenRows, RowChange
+from .moved_deletes import (
+    VECTORS_SINCE,
+    DeleteChange,
+    DeleteKey,
+    NewDelete,
+    PuffinWriter,
+    make_key,
+    sort_paths,
+    write_position_file,
+)
+
+if TYPE_CHECKING:
+    from pyiceberg.io import FileIO
+
+POSITIONS_SINCE = 2  # the version of the format
+
+
+class RowDeletes(NamedTuple):
+    """What a commit that deletes rows does to the delete files.
+
+    Attributes
+    ----------
+    added : {path of a data file, as the metadata has it: new deletes of its partition}.
+    changed : what becomes of those that there are.
+    """
+
+    added: Mapping[str, NewDelete]
+    changed: Mapping[DeleteKey, DeleteChange]
+
+
+def explain_hiding(version: int) -> str | None:
+    """Return why rows of a table of a version of the format cannot be hidden; None if they can."""
+    return None if version >= POSITIONS_SINCE else f"it has format version {version}: upgrade it to version 2 first"
+
+
+def require_deletable(contents: Contents, change: RowChange) -> None:
+    """Raise ParquetBloomError unless rows can be deleted as a commit is to do."""
+    version = contents.table.metadata.format_version
+    problem = explain_hiding(version)
+    if change.hidden and problem is not None:
+        raise ParquetBloomError(f"rows cannot be hidden: {problem}")
+    counts = dict(zip(contents.manifests.paths, contents.manifests.record_counts, strict=True))
+    for old, rows in change.hidden:
+        if old.reason is not None:
+            raise ParquetBloomError(f"rows of the file cannot be deleted: {old.reason}", path=old.path)
+        if not len(rows) or rows[0] < 0 or rows[-1] >= counts[old.entry] or (np.diff(rows) <= 0).any():
+            wrong = f"the rows to be deleted are not numbers of its {counts[old.entry]:,} rows in ascending order"
+            raise ParquetBloomError(wrong, path=old.path)
+
+
+class RowHider:
+    """Writes deletes.
+
+    Parameters
+    ----------
+    contents : the table at the snapshot that the commit follows.
+    snapshot : the same, to be read.
+    sequence : the sequence number of the commit.
+    name_file : returns the path of a new file, given that of one in the same folder and how its name ends.
+    """
+
+    def __init__(
+        self, contents: Contents, snapshot: TableSnapshot, sequence: int, name_file: Callable[[str, str], str]
+    ):
+        self._contents, self._snapshot, self._sequence, self._name_file = contents, snapshot, sequence, name_file
+        self._io: FileIO = contents.table.io
+        self._rows = {path: row for row, path in enumerate(contents.manifests.paths)}
+
+    def write(self, change: RowChange) -> RowDeletes:
+        """Write the deletes of a commit.
+
+        Raises
+        ------
+        ParquetBloomError
+            Deletes of one of the files cannot be read, which its vector has to have in it as well.
+        """
+        has_vectors = self._contents.table.metadata.format_version >= VECTORS_SINCE
+        # A vector takes the place of all that deletes rows of its file by position.
+        over = change.hidden if has_vectors else ()
+        obsolete = [file for rows in (*over, *change.removed) for file in self._list_own(rows.old.entry)]
+        write = self._write_vectors if has_vectors else self._write_positions
+        return RowDeletes(write(change.hidden), {make_key(file): DeleteChange(False, ()) for file in obsolete})
+
+    def _list_own(self, path: str) -> list[DeleteFile]:
+        """Return the delete files, and the vector, that are about one data file alone."""
+        applied: AppliedDeletes | None = self._contents.deletes.get(self._rows[path])
+        if applied is None:
+            return []
+        plain = without_scheme(path)
+        own = [file for file in applied.positions if find_target(file, {plain}) == plain]
+        return own if applied.vector is None else [*own, applied.vector]
+
+    def _write_positions(self, hidden: Sequence[HiddenRows]) -> dict[str, NewDelete]:
+        """Write a file for each partition."""
+        groups: dict[Partition, dict[str, NDArray[np.int64]]] = {}
+        for old, rows in hidden:
+            groups.setdefault(self._contents.manifests.partitions[self._rows[old.entry]], {})[old.entry] = rows
+        added = {}
+        for group in groups.values():
+            names = sort_paths(group)
+            path = self._name_file(names[0], "deletes.parquet")
+            size = write_position_file(self._io, path, ((name, group[name]) for name in names))
+            count, bounds = sum(map(len, group.values())), (names[0].encode(), names[-1].encode())
+            added[names[0]] = NewDelete(path, "PARQUET", self._sequence, size, count, None, None, None, *bounds)
+        return added
+
+    def _write_vectors(self, hidden: Sequence[HiddenRows]) -> dict[str, NewDelete]:
+        """Write a vector for each data file, all into one Puffin file."""
+        if not hidden:
+            return {}
+        path = self._name_file(hidden[0].old.entry, "deletes.puffin")
+        added = {}
+        with self._io.new_output(path).create(overwrite=True) as stream:
+            puffin = PuffinWriter(stream)
+            for old, rows in hidden:
+                positions = BitMap64(rows.astype(np.uint64))
+                deleted = self._snapshot.deletes.get(old.path)
+                if deleted is not None:
+                    count = self._contents.manifests.record_counts[self._rows[old.entry]]
+                    positions |= BitMap64(deleted.find_positions(range(count)).astype(np.uint64))
+                blob, count = make_vector_blob(positions), len(positions)
+                where = puffin.add(old.entry, blob, count), len(blob)
+                added[old.entry] = NewDelete(path, "PUFFIN", self._sequence, 0, count, old.entry, *where, None, None)
+            size = puffin.finish()
+        return {data_file: new._replace(size=size) for data_file, new in added.items()}
