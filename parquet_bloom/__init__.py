@@ -9,6 +9,7 @@ from .util.lazy import make_lazy
 
 if TYPE_CHECKING:
     from .change.delete_rows import delete
+    from .change.upsert_rows import upsert
     from .core.bloom.sizing import fpp_for, size_for
     from .file.bloom_file import open
     from .file.disk_cache import DiskMetadataCache
@@ -52,6 +53,7 @@ __all__ = [
     "semi_join",
     "size_for",
     "types",
+    "upsert",
     "verify",
     "write_table",
 ]
@@ -78,6 +80,7 @@ _HOMES = {
     "scan_polars": ".scan.polars_frame",
     "semi_join": ".scan.dataset",
     "size_for": ".core.bloom.sizing",
+    "upsert": ".change.upsert_rows",
     "verify": ".scan.survey_files",
     "write_table": ".file.write_table",
 }

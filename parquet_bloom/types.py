@@ -7,7 +7,9 @@ from typing import TYPE_CHECKING
 from .util.lazy import make_lazy
 
 if TYPE_CHECKING:
-    from .change.delete_rows import ChangedFile, DeleteReport
+    from .change.commit_rows import ChangedFile
+    from .change.delete_rows import DeleteReport
+    from .change.upsert_rows import UpsertReport
     from .core.bloom.variants import Variant
     from .file.advice_report import AdviceReport
     from .file.bloom_file import BloomFile
@@ -72,6 +74,7 @@ __all__ = [
     "Scan",
     "SkippedFile",
     "TableFiles",
+    "UpsertReport",
     "Variant",
     "VerifyReport",
     "ZoneBuildReport",
@@ -85,7 +88,7 @@ _HOMES = {
     "AppendReport": ".lake.index_reports",
     "BloomFile": ".file.bloom_file",
     "Candidate": ".lake.index_reports",
-    "ChangedFile": ".change.delete_rows",
+    "ChangedFile": ".change.commit_rows",
     "CheckReport": ".lake.index_reports",
     "ChunkFilter": ".file.chunk_filter",
     "ChunkVerdict": ".file.verify_file",
@@ -112,6 +115,7 @@ _HOMES = {
     "Scan": ".scan.scan",
     "SkippedFile": ".tables.embed.exchange_files",
     "TableFiles": ".tables.table_snapshot",
+    "UpsertReport": ".change.upsert_rows",
     "Variant": ".core.bloom.variants",
     "VerifyReport": ".file.verify_file",
     "ZoneBuildReport": ".zones.zone_builder",

@@ -2,31 +2,18 @@
 
 from __future__ import annotations
 
-import random
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Literal
 
-from ..errors import ConcurrentChangeError, ParquetBloomError, printable, shortened
-from ..file.bloom_file import BloomFile
-from ..file.metadata_cache import SHARED_CACHE
+from ..errors import ParquetBloomError, printable, shortened
 from ..redaction import shown_redacted
-from ..scan.lookup.key_lookups import KeyLookups
-from ..scan.scan_source import ScanSource
-from ..storage import open_source
 from ..tables.embed.embed_table import open_target
-from ..tables.embed.exchange_files import (
-    CommitConflict,
-    HiddenRows,
-    RowChange,
-    TableState,
-    Target,
-    settle,
-)
-from ..tables.table_snapshot import ReadTable
+from ..tables.embed.exchange_files import NewFiles, TableState
 from ..util.messages import count
-from .chosen_rows import FoundRows, Progress, RowChoice
+from .chosen_rows import Progress, RowChoice
+from .commit_rows import ChangedFile, Planned, commit, open_lookups, plan_deletes, require_retries
 
 if TYPE_CHECKING:
     from pyiceberg.catalog import Catalog
@@ -35,25 +22,7 @@ if TYPE_CHECKING:
 
 Mode = Literal["hide", "rewrite"]
 
-_WAIT_SECONDS, _LONGEST_WAIT_SECONDS = 0.02, 2.0  # before another try: other writers are busy
 _SHOWN = 20  # files that the text of a report lists
-
-
-@shown_redacted
-@dataclass(frozen=True)
-class ChangedFile:
-    """A file of a table of which rows were deleted.
-
-    Attributes
-    ----------
-    path : the file.
-    num_rows : rows that were deleted by this commit.
-    how : "hidden", they stay in the file and readers leave them out; "removed", the file has left the table.
-    """
-
-    path: str
-    num_rows: int
-    how: Literal["hidden", "removed"]
 
 
 @shown_redacted
@@ -124,13 +93,6 @@ class DeleteReport:
         return text
 
 
-class _Planned(NamedTuple):
-    """What is to be committed on a state of the table."""
-
-    change: RowChange
-    files: tuple[ChangedFile, ...]
-
-
 def delete(
     table: GivenTable,
     keys: object = None,
@@ -178,105 +140,23 @@ def delete(
     started = time.perf_counter()
     if mode != "hide":
         raise ParquetBloomError(f"mode must be 'hide', got {mode!r}")
-    if isinstance(retries, bool) or not isinstance(retries, int) or retries < 0:
-        raise ParquetBloomError(f"retries must be an integer of at least 0, got {retries!r}")
+    require_retries(retries)
     choice = RowChoice.make(keys, on, where, timezone=timezone, threads=threads)
     target = open_target(table, catalog, storage_options)
-    report = _delete(target, choice, storage_options, retries, dry_run, progress)
-    if choice.keys is not None:
-        report = replace(report, num_keys=choice.keys.num_keys, num_null_keys=choice.keys.num_null)
-    return replace(report, seconds=time.perf_counter() - started)
 
+    def plan(state: TableState, _: NewFiles) -> Planned:
+        lookups = open_lookups(target, state, storage_options)
+        found = {} if lookups is None else choice.find(lookups, progress)
+        return plan_deletes(target, state, found, "delete")
 
-def _delete(
-    target: Target,
-    choice: RowChoice,
-    storage_options: Mapping[str, object] | None,
-    retries: int,
-    dry_run: bool,
-    progress: Progress | None,
-) -> DeleteReport:
-    attempts, table_id = 0, None
-    while True:
-        state = target.read_state()
-        if table_id not in (None, state.table_id):
-            raise ConcurrentChangeError("another table has taken its place meanwhile", path=target.name)
-        table_id = state.table_id
-        planned = _plan(target, state, choice, storage_options, progress)
-        report = DeleteReport(target.name, state.version, state.version, planned.files, dry_run=dry_run)
-        if dry_run or not planned.files:
-            return replace(report, attempts=attempts)
-        attempts += 1
-        try:
-            version = target.commit_rows(state, planned.change)
-        except CommitConflict:
-            version = None
-        except BaseException as error:
-            version = settle(target, state, [], error)
-            if version is None or not isinstance(error, Exception):
-                raise
-        if version is not None:
-            return replace(report, new_version=version, attempts=attempts)
-        if attempts > retries:
-            problem = f"other writers have committed during each of {count(attempts, 'attempt')}; nothing was changed"
-            raise ConcurrentChangeError(f"{problem}. Run it again, or with more retries", path=target.name)
-        time.sleep(random.uniform(0, min(_LONGEST_WAIT_SECONDS, _WAIT_SECONDS * 2**attempts)))
-
-
-def _plan(
-    target: Target,
-    state: TableState,
-    choice: RowChoice,
-    storage_options: Mapping[str, object] | None,
-    progress: Progress | None,
-) -> _Planned:
-    """Locate the rows in a state of the table, and decide what becomes of each file."""
-    found = find_rows(target, state, choice, storage_options, progress)
-    live = {file.path: file for file in state.files}
-    hidden: list[HiddenRows] = []
-    removed: list[HiddenRows] = []
-    files = []
-    for path in sorted(found):
-        rows = HiddenRows(live[path], found[path])
-        if rows.old.reason is not None:
-            raise ParquetBloomError(f"rows of it cannot be deleted: {rows.old.reason}", path=path)
-        is_emptied = _is_emptied(rows, state, target.filesystem)
-        (removed if is_emptied else hidden).append(rows)
-        files.append(ChangedFile(path, len(rows.rows), "removed" if is_emptied else "hidden"))
-    if hidden and state.hiding_problem is not None:
-        raise ParquetBloomError(f"its rows cannot be hidden: {state.hiding_problem}", path=target.name)
-    return _Planned(RowChange(hidden, removed, "delete"), tuple(files))
-
-
-def find_rows(
-    target: Target,
-    state: TableState,
-    choice: RowChoice,
-    storage_options: Mapping[str, object] | None,
-    progress: Progress | None,
-) -> FoundRows:
-    """Locate rows of a table in one of its states.
-
-    Raises
-    ------
-    ParquetBloomError
-        The table has files outside of its folder, which are not read; or as `RowChoice.find`.
-    """
-    outside = next((file for file in state.files if not file.may_open), None)
-    if outside is not None:
-        raise ParquetBloomError(f"rows of it may not be deleted: {outside.reason}", path=outside.path)
-    if not state.files:
-        return {}
-    settings = storage_options or state.snapshot.storage_options
-    source = ScanSource(ReadTable(state.snapshot), storage_options=settings)
-    return choice.find(KeyLookups.open(source.resolve()), progress)
-
-
-def _is_emptied(file: HiddenRows, state: TableState, filesystem: object | None) -> bool:
-    """Return whether a file has no other rows than those that are deleted now, and those that were before."""
-    with open_source(file.old.path, filesystem) as source:
-        num_rows = BloomFile(source, SHARED_CACHE).footer.num_rows
-    deletes = state.snapshot.deletes.get(file.old.path)
-    if deletes is None or deletes.values is not None:
-        return len(file.rows) == num_rows
-    return len(file.rows) + len(deletes.find_positions(range(num_rows))) == num_rows
+    done = commit(target, plan, retries=retries, dry_run=dry_run)
+    return DeleteReport(
+        target.name,
+        done.old_version,
+        done.new_version,
+        done.planned.files,
+        *((0, 0) if choice.keys is None else (choice.keys.num_keys, choice.keys.num_null)),
+        dry_run=dry_run,
+        attempts=done.attempts,
+        seconds=time.perf_counter() - started,
+    )

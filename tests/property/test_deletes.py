@@ -16,6 +16,7 @@ from support.scale import scaled
 
 import parquet_bloom
 from parquet_bloom.change.delete_rows import delete
+from parquet_bloom.change.upsert_rows import upsert
 from parquet_bloom.errors import ParquetBloomError, PredicateError, UnsupportedTypeError
 
 pytest.importorskip("deltalake")
@@ -125,3 +126,54 @@ def test_deleted_rows_are_gone_and_no_others(kind: str, tmp_path: Path) -> None:
     print(tally)
     assert min(tally["vectors"], tally["removed"], tally["deletes"], tally["compared"]) > 0
     assert tally["refused"] < tally["deletes"] / 4
+
+
+@pytest.mark.parametrize("kind", ["delta"])
+def test_given_rows_take_the_place_of_those_with_their_keys(kind: str, tmp_path: Path) -> None:
+    tally: Counter[str] = Counter()
+    for seed in seeds(max(6, scaled(6))):
+        rng = random.Random(f"upserts {seed}")
+        table = Drawn(kind, rng, tmp_path / str(seed))
+        print(f"{kind} seed {seed}")
+        for _ in range(DELETES):
+            before = table.read()
+            names = draw_key(rng, before)
+            if len(before) < 2 or not names:
+                break
+            # Rows of the table with other values, and with their keys or with those of others, each key once.
+            order = np.array([rng.randrange(len(before)) for _ in range(rng.randint(1, 20))])
+            mixed = [
+                before[name].take(order[rng.sample(range(len(order)), len(order))]) for name in before.schema.names
+            ]
+            given = pa.table(mixed, before.schema)
+            keys = list(zip(*(given[name].to_pylist() for name in names), strict=True))
+            first = [i for i, key in enumerate(keys) if None in key or keys.index(key) == i]
+            given, keys = given.take(first), [keys[i] for i in first]
+            there = list(zip(*(before[name].to_pylist() for name in names), strict=True))
+            when_matched = rng.choice(["update", "keep"])
+            if when_matched == "update":
+                kept = [i for i, key in enumerate(there) if None in key or key not in keys]
+                expected = pa.concat_tables([before.take(np.array(kept, np.int64)), given])
+            else:
+                new = [i for i, key in enumerate(keys) if None in key or key not in there]
+                expected = pa.concat_tables([before, given.take(np.array(new, np.int64))])
+            report = upsert(table.given, given, names, when_matched=when_matched)
+            after = table.read()
+            assert sort_rows(after) == sort_rows(expected), (names, when_matched)
+            assert len(after) == len(before) - report.num_replaced + report.num_added
+            assert sort_rows(table.read(report.old_version)) == sort_rows(before)
+            theirs = table.read_otherwise()
+            assert sort_rows(theirs.select(after.schema.names)) == sort_rows(after)
+            tally.update(upserts=1, replaced=report.num_replaced, added=report.num_added, kept=report.num_kept)
+    print(tally)
+    assert min(tally["replaced"], tally["kept"], tally["added"]) > 0
+
+
+def draw_key(rng: random.Random, rows: pa.Table) -> list[str]:
+    """Draw one or two columns that can be a key."""
+    names = [
+        field.name
+        for field in rows.schema
+        if not pa.types.is_nested(field.type) and not pa.types.is_floating(field.type)
+    ]
+    return rng.sample(names, rng.randint(1, min(2, len(names)))) if names else []

@@ -82,7 +82,10 @@ def delete_rows(state: TableState, change: RowChange, filesystem: object | None,
         actions.append(make_remove(removed.old.entry, now, changes_data=True))
     for file, described in zip(change.hidden, written, strict=True):
         actions += _hide(file, described, now, filesystem)
+    actions += ({"add": file.entry} for file in change.added)
     sums = {
+        "numAddedFiles": len(change.added),
+        "numOutputRows": sum(file.num_rows for file in change.added),
         "numDeletedRows": change.num_rows,
         "numRemovedFiles": len(change.removed),
         "numDeletionVectorsAdded": len(change.hidden),

@@ -9,12 +9,15 @@ from contextlib import suppress
 from typing import TYPE_CHECKING
 from uuid import UUID, uuid4
 
+import pyarrow as pa
+
 from ...errors import ConcurrentChangeError, ParquetBloomError, StorageError
 from ...storage import is_url, object_location
 from ...storage.index_folder import Folder
 from ...storage.objects.object_rewrite import prove_create
 from ...storage.objects.store_errors import is_unanswered
 from ...util.lazy import is_installed
+from ..delta.added_files import require_appendable, write_rows
 from ..delta.delta_commit import make_commit_info, make_remove, write_commit
 from ..delta.delta_log import LOG_FOLDER, Action, list_commits, read_lines, read_live_adds, require_same_files
 from ..delta.delta_snapshot import DeltaSnapshot, make_snapshot
@@ -23,7 +26,18 @@ from ..delta.delta_vectors import name_vector_file
 from ..delta.parsed_statistics import make_statistics_text
 from ..table_snapshot import make_missing_error
 from .delta_rows import delete_rows, explain_hiding, require_deletable
-from .exchange_files import WAY_OUT, CommitConflict, Exchange, LiveFile, RowChange, TableState, Target, find_outside
+from .exchange_files import (
+    WAY_OUT,
+    CommitConflict,
+    Exchange,
+    LiveFile,
+    NewFile,
+    NewFiles,
+    RowChange,
+    TableState,
+    Target,
+    find_outside,
+)
 
 if TYPE_CHECKING:
     from deltalake.table import ProtocolVersions
@@ -49,6 +63,8 @@ _MEMBERS = frozenset({
     *("partitionValues", "stats", "tags", "deletionVector", "baseRowId", "defaultRowCommitVersion"),
     "clusteringProvider",
 })  # fmt: skip
+
+_OPERATIONS = {"delete": "DELETE", "upsert": "MERGE"}  # as the history of other writers names them
 
 _LOCK = "aws_s3_locking_provider"
 
@@ -125,12 +141,24 @@ class DeltaTarget(Target):
         note = {"operation": "embed", "columns": list(columns)}
         return self._commit(state, "EMBED BLOOM FILTERS", sums, note, _make_exchanges(exchanges))
 
+    def write_rows(
+        self, state: TableState, rows: pa.Table, filters: Sequence[str], new_files: NewFiles
+    ) -> list[NewFile]:
+        assert isinstance(state.snapshot, DeltaSnapshot)
+        require_appendable(state.snapshot, state.properties)
+        written = []
+        for path, file in write_rows(state.snapshot, rows, filters, self.filesystem):
+            new_files.expect([path])
+            if file is not None:
+                written.append(NewFile(path, file.size, file.num_rows, file.add))
+        return written
+
     def commit_rows(self, state: TableState, change: RowChange) -> int | None:
         require_deletable(state.properties, self.name)
         self._vectors, self._transaction = uuid4(), ""
         actions, sums = delete_rows(state, change, self.filesystem, self._vectors)
         try:
-            return self._commit(state, change.operation.upper(), sums, {"operation": change.operation}, actions)
+            return self._commit(state, _OPERATIONS[change.operation], sums, {"operation": change.operation}, actions)
         except CommitConflict:
             self._delete_vectors(state)
             raise

@@ -209,11 +209,11 @@ class NewFiles:
         """Note files that other processes may write."""
         self._paths.update(paths)
 
-    def keep(self, exchanges: Iterable[Exchange]) -> None:
+    def keep(self, exchanges: Iterable[Exchange | NewFile]) -> None:
         """Do not delete files on leaving the context, as they are committed, or may be."""
         self._kept.update(exchange.path for exchange in exchanges)
 
-    def release(self, exchanges: Iterable[Exchange]) -> None:
+    def release(self, exchanges: Iterable[Exchange | NewFile]) -> None:
         """Take `keep` back: the files are not committed."""
         self._kept.difference_update(exchange.path for exchange in exchanges)
 
@@ -575,6 +575,22 @@ class HiddenRows(NamedTuple):
     rows: NDArray[np.int64]
 
 
+class NewFile(NamedTuple):
+    """A file of new rows.
+
+    Attributes
+    ----------
+    path, size : the file.
+    num_rows : its rows.
+    entry : what the metadata is to say of it; its meaning is the target's.
+    """
+
+    path: str
+    size: int
+    num_rows: int
+    entry: Any
+
+
 class RowChange(NamedTuple):
     """What a commit does to a table's rows.
 
@@ -582,11 +598,13 @@ class RowChange(NamedTuple):
     ----------
     hidden : rows that are deleted and stay in their files.
     removed : files that leave the table, with the rows by which they lose their last ones.
+    added : files of new rows.
     operation : "delete" or "upsert".
     """
 
     hidden: Sequence[HiddenRows]
     removed: Sequence[HiddenRows]
+    added: Sequence[NewFile]
     operation: str
 
     @property
@@ -693,8 +711,26 @@ class Target(ABC):
         """
 
     @abstractmethod
+    def write_rows(
+        self, state: TableState, rows: pa.Table, filters: Sequence[str], new_files: NewFiles
+    ) -> list[NewFile]:
+        """Write new rows into files, to be added by `commit_rows`.
+
+        Parameters
+        ----------
+        rows : in the columns and types of the state's schema.
+        filters : top-level columns that get filters.
+        new_files : gets the files.
+
+        Raises
+        ------
+        ParquetBloomError
+            Rows cannot be added to such a table, or a value cannot be written.
+        """
+
+    @abstractmethod
     def commit_rows(self, state: TableState, change: RowChange) -> int | None:
-        """Delete rows of a state by one commit, and return its version.
+        """Delete and add rows by one commit, and return its version.
 
         Raises
         ------

@@ -9,6 +9,8 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 from uuid import uuid4
 
+import pyarrow as pa
+
 from ...errors import ParquetBloomError, StorageError
 from ...storage import is_url, resolve_filesystem
 from ...util.lazy import late_module
@@ -23,6 +25,8 @@ from .exchange_files import (
     CommitConflict,
     Exchange,
     LiveFile,
+    NewFile,
+    NewFiles,
     RowChange,
     TableState,
     Target,
@@ -139,6 +143,11 @@ class IcebergTarget(Target):
         note = {"parquet-bloom.columns": ", ".join(columns)}
         write = (lambda writer: writer.exchange(replaced, note)) if exchanges else None
         return self._commit(state, write, properties)
+
+    def write_rows(
+        self, state: TableState, rows: pa.Table, filters: Sequence[str], new_files: NewFiles
+    ) -> list[NewFile]:
+        raise ParquetBloomError("rows cannot be added to Iceberg tables so far", path=self.name)
 
     def commit_rows(self, state: TableState, change: RowChange) -> int | None:
         require_deletable(state.handle, change)

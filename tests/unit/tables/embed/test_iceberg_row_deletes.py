@@ -39,7 +39,7 @@ def make_change(state: TableState, rows: Mapping[str, Iterable[int]], removed: I
     files = {plain(file.entry): file for file in state.files}
     hidden = [HiddenRows(files[plain(path)], np.array(sorted(each), np.int64)) for path, each in rows.items()]
     emptied = [HiddenRows(files[plain(path)], np.empty(0, np.int64)) for path in removed]
-    return RowChange(hidden, emptied, "delete")
+    return RowChange(hidden, emptied, (), "delete")
 
 
 def delete(table: Any, rows: Mapping[str, Iterable[int]], removed: Iterable[str] = ()) -> Any:
