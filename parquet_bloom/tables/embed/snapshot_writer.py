@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Container, Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 from uuid import uuid4
 
 from ...errors import ParquetBloomError
 from ...util.lazy import late_module
 from ..iceberg.avro_rewrite import StoredRecords
+from ..iceberg.iceberg_deletes import AppliedDeletes
 from ..iceberg.iceberg_snapshot import Contents
 from ..iceberg.manifests import (
     ADDED,
@@ -82,6 +83,12 @@ class _StoredEntry(NamedTuple):
     length: int | None = None
     lower: list[dict[str, Any]] | None = None
     upper: list[dict[str, Any]] | None = None
+
+
+def list_deletes(contents: Contents, paths: Container[str]) -> dict[str, AppliedDeletes]:
+    """Return the deletes of some data files, by their paths as the metadata has them."""
+    listed = enumerate(contents.manifests.paths)
+    return {path: contents.deletes[row] for row, path in listed if path in paths and row in contents.deletes}
 
 
 class SnapshotWriter:
@@ -182,11 +189,7 @@ class SnapshotWriter:
 
     def _move_deletes(self, replaced: Mapping[str, NewPath]) -> dict[DeleteKey, DeleteChange]:
         contents = self._contents
-        deletes = {
-            path: contents.deletes[row]
-            for row, path in enumerate(contents.manifests.paths)
-            if path in replaced and row in contents.deletes
-        }
+        deletes = list_deletes(contents, replaced)
 
         def name_file(file: DeleteFile, suffix: str) -> str:
             self.files.append(name_beside(file, suffix))
