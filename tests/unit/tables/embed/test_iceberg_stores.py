@@ -488,6 +488,31 @@ def test_settings_of_the_caller_are_for_data_files(store: Store) -> None:
     )
 
 
+def test_a_file_system_of_the_caller_is_for_data_files(store: Store, tmp_path: Path) -> None:
+    """It is used though the catalog has settings of the store: here for copies of the files."""
+    import pyarrow.fs
+    from fsspec.implementations.local import LocalFileSystem
+
+    class Copies(LocalFileSystem):  # type: ignore[misc]
+        protocol = "copies"
+
+        @classmethod
+        def _strip_protocol(cls, path: Any) -> Any:
+            return super()._strip_protocol(str(path).replace("s3://", f"{tmp_path}/copies/"))
+
+    data = [key for key in store.keys() if key.endswith(".parquet")]  # noqa: SIM118
+    for key in data:
+        copied = tmp_path / "copies" / store.s3.bucket / key
+        copied.parent.mkdir(parents=True, exist_ok=True)
+        copied.write_bytes(store.s3.get(key))
+        store.s3.delete(key)
+    table = parquet_bloom.iceberg(NAME, catalog=store.open("sql"))
+    found = parquet_bloom.read_table(table, "id >= 0", filesystem=Copies())
+    assert tables.contents(found) == tables.contents(tables.rows(0))
+    with pytest.raises(ParquetBloomError, match="which file systems of pyarrow do not open: leave out filesystem="):
+        parquet_bloom.prune(table, "id >= 0", filesystem=pyarrow.fs.S3FileSystem(region="us-east-1", anonymous=True))
+
+
 def test_a_folder_for_each_file(store: Store) -> None:
     properties = {"write.object-storage.enabled": "true"}
     table = store.open("sql").create_table("db.hashed", tables.rows(0).schema, properties=properties)
