@@ -31,7 +31,7 @@ from ..storage import (
     resolve_filesystem,
 )
 from ..storage.confined import ConfinedFiles, is_in_place, leads_inside
-from ..storage.paths import GivenPaths, resolve_given_path
+from ..storage.paths import GivenPaths, as_arrow_filesystem, resolve_given_path
 from ..tables.names_in_files import is_same_column
 from ..tables.open_table import find_table
 from ..tables.table_footers import TableFooters, as_table_footers
@@ -52,12 +52,15 @@ from .plan_report import PruneReport
 from .scan_options import ScanOptions
 
 if TYPE_CHECKING:
+    import pyarrow.fs as fs
+
     from ..lake.index_pruning import Means
     from ..tables.table_snapshot import Table
     from .plan import index_level, zone_level
     from .plan.index_level import Index, IndexView
     from .plan.zone_level import Zones
 else:
+    fs = late_module("pyarrow.fs")
     index_level = late_module("parquet_bloom.scan.plan.index_level")
     zone_level = late_module("parquet_bloom.scan.plan.zone_level")
 
@@ -264,8 +267,14 @@ class ScanSource:
         paths = [file.path for file in snapshot.files]
         partitions = Partitions.of_table(paths, snapshot.partition_values)
         filesystem = self.filesystem
-        if snapshot.storage_options and not self.storage_options and any(map(is_url, paths)):
-            filesystem = resolve_filesystem(None, snapshot.storage_options)
+        if any(map(is_url, paths)):
+            if filesystem is None:
+                filesystem = resolve_filesystem(None, snapshot.storage_options)
+            arrow = as_arrow_filesystem(filesystem)
+            if arrow is not None and not isinstance(arrow, fs.PyFileSystem):
+                problem = "its files have URLs, which file systems of pyarrow do not open"
+                way_out = "leave out filesystem=, or give the store's settings as storage_options="
+                raise ParquetBloomError(f"{problem}: {way_out}", path=table.name)
         return SourceListing([Entry(path) for path in paths], filesystem, partitions, snapshot)
 
 

@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import accumulate
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from ...errors import ParquetBloomError, PredicateError, printable, shortened
 from ...file.filter_builder import Columns, FilterOptions, parse_columns
@@ -278,7 +278,7 @@ def embed_table(
         Iceberg table deleted rows from, are left out; nothing is embedded a second time.
     set_property : for Iceberg, set `write.parquet.bloom-filter-enabled.column.X` by the same commit, so that writers in
         Java give new files filters.
-    dry_run : write and commit nothing; the report has the sizes.
+    dry_run : write and commit nothing; the report has the sizes, and what would be skipped.
     catalog : a pyiceberg catalog, or the name of one in pyiceberg's configuration.
     storage_options : settings of the store, as named by deltalake and obstore. For the data files of an Iceberg table
         they replace those that its catalog has; metadata files are read and written by the catalog's.
@@ -350,6 +350,8 @@ def embed_into(
             report = replace(report, skipped=(*report.skipped, *lost))
         with NewFiles(target.filesystem) as new_files:
             written = write(target, files, chosen, new_files, note)
+            if options.dry_run:
+                written = _leave_out(written, target.find_unfit(state, written.exchanges))
             report = _add(report, written)
             if not options.dry_run and (written.exchanges or properties):
                 done = commit_exchanges(
@@ -379,6 +381,15 @@ def _divide(files: Sequence[LiveFile], num_bytes: int) -> Iterator[Sequence[Live
         if total >= num_bytes or position == len(files):
             yield files[start:position]
             start, total = position, 0
+
+
+def _leave_out(written: Written, reasons: Mapping[Any, str]) -> Written:
+    """Return what would be written without the files that the commit would leave out, {entry: why}."""
+    if not reasons:
+        return written
+    unfit = [SkippedFile(one.old.path, reasons[one.old.entry]) for one in written.exchanges if one.old.entry in reasons]
+    exchanges = [one for one in written.exchanges if one.old.entry not in reasons]
+    return replace(written, exchanges=exchanges, skipped=[*written.skipped, *unfit])
 
 
 def _add(report: EmbedTableReport, written: Written) -> EmbedTableReport:

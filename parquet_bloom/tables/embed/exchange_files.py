@@ -688,6 +688,10 @@ class Target(ABC):
     def name_new_file(self, old: LiveFile) -> str:
         """Return the path of a new file in the folder of an old one, named as the format's writers do."""
 
+    def find_unfit(self, state: TableState, exchanges: Sequence[Exchange]) -> Mapping[Any, str]:
+        """Return what `commit` would raise as `UnfitFiles.reasons`, without writing or committing anything."""
+        return {}
+
     @abstractmethod
     def commit(
         self, state: TableState, exchanges: Sequence[Exchange], columns: Sequence[str], properties: Mapping[str, str]

@@ -34,9 +34,9 @@ from .exchange_files import (
     find_outside,
 )
 from .hidden_rows import explain_hiding, require_deletable
-from .moved_deletes import explain_deletes
+from .moved_deletes import DeletesMover, explain_deletes, name_beside
 from .own_metadata import OWN_VERSION, SameSequence, checks_itself, write_own_metadata
-from .snapshot_writer import NewPath, SnapshotWriter
+from .snapshot_writer import NewPath, SnapshotWriter, list_deletes
 
 if TYPE_CHECKING:
     import pyiceberg.exceptions as exceptions
@@ -135,6 +135,11 @@ class IcebergTarget(Target):
 
     def name_new_file(self, old: LiveFile) -> str:
         return os.path.join(os.path.dirname(old.path), f"00000-0-{uuid4()}-00001.parquet")
+
+    def find_unfit(self, state: TableState, exchanges: Sequence[Exchange]) -> dict[Any, str]:
+        contents: Contents = state.handle
+        deletes = list_deletes(contents, {exchange.old.entry for exchange in exchanges})
+        return DeletesMover(contents.table.io, contents.table.metadata.format_version, name_beside).find_unfit(deletes)
 
     def commit(
         self, state: TableState, exchanges: Sequence[Exchange], columns: Sequence[str], properties: Mapping[str, str]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Container, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple
 from uuid import uuid4
@@ -11,6 +11,7 @@ from uuid import uuid4
 from ...errors import ParquetBloomError
 from ...util.lazy import late_module
 from ..iceberg.avro_rewrite import StoredRecords
+from ..iceberg.iceberg_deletes import AppliedDeletes
 from ..iceberg.iceberg_snapshot import Contents
 from ..iceberg.manifests import (
     ADDED,
@@ -140,6 +141,12 @@ class _Draft:
     stored: StoredRecords
     records: list[bytes] = field(default_factory=list)
     deletes: list[DeleteFile] = field(default_factory=list)
+
+
+def list_deletes(contents: Contents, paths: Container[str]) -> dict[str, AppliedDeletes]:
+    """Return the deletes of some data files, by their paths as the metadata has them."""
+    listed = enumerate(contents.manifests.paths)
+    return {path: contents.deletes[row] for row, path in listed if path in paths and row in contents.deletes}
 
 
 class SnapshotWriter:
@@ -273,11 +280,7 @@ class SnapshotWriter:
 
     def _move_deletes(self, replaced: Mapping[str, NewPath]) -> dict[DeleteKey, DeleteChange]:
         contents = self._contents
-        deletes = {
-            path: contents.deletes[row]
-            for row, path in enumerate(contents.manifests.paths)
-            if path in replaced and row in contents.deletes
-        }
+        deletes = list_deletes(contents, replaced)
 
         names = {path: new.path.rpartition("/")[2] for path, new in replaced.items()}
         return DeletesMover(self._io, self._version, self._name_delete_file).write(

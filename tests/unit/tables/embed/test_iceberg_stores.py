@@ -24,6 +24,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from support.writers import changing_tables as tables
+from support.writers.iceberg_tables import HandTable, find_row_ids
 
 import parquet_bloom
 from parquet_bloom.errors import ConcurrentChangeError, ParquetBloomError, StorageError
@@ -52,6 +53,7 @@ class Store:
     s3 : the server; see `s3_server.S3`.
     settings : pyiceberg's, of the store.
     sql, rest : settings of two catalogs of the same table, for `load_catalog`.
+    glue : settings of another catalog.
     server : of the catalog `rest`.
     """
 
@@ -70,6 +72,7 @@ class Store:
         self.sql = {"type": "sql", "uri": uri, "warehouse": s3.url("warehouse"), **self.settings}
         self.server = IcebergRest(self.open("sql"), self.settings)
         self.rest = {"type": "rest", "uri": self.server.uri}
+        self.glue: dict[str, Any] = {}
         self._saved: dict[str, bytes] = {}
         self._acting: list[threading.Event] = []
 
@@ -175,15 +178,20 @@ def test_same_rows_and_one_snapshot(store: Store, kind: str) -> None:
     store.check(before)
 
 
+def make_glue_settings(store: Store) -> dict[str, Any]:
+    """Return settings of a catalog of Glue on the same server as a store."""
+    given = {"glue.endpoint": store.s3.endpoint, "glue.region": "us-east-1", "glue.max-retries": 2}
+    keys = {"glue.access-key-id": "testing", "glue.secret-access-key": "testing"}
+    return {"type": "glue", "warehouse": store.s3.url("warehouse"), **given, **keys, **store.settings}
+
+
 def test_glue(s3: Any, tmp_path: Path) -> None:
     """Another writer's commit, and requests that fail or whose answers are lost."""
     from support.servers.s3_server import make_glue_refusal
 
     made = Store(s3, tmp_path)
     made.server.close()
-    given = {"glue.endpoint": s3.endpoint, "glue.region": "us-east-1", "glue.max-retries": 2}
-    keys = {"glue.access-key-id": "testing", "glue.secret-access-key": "testing"}
-    made.sql = {"type": "glue", "warehouse": s3.url("warehouse"), **given, **keys, **made.settings}
+    made.sql = make_glue_settings(made)
     name, is_update = f"db{s3.bucket[-6:]}.events", lambda one: one.headers.get("x-amz-target") == "AWSGlue.UpdateTable"
     catalog = made.open("sql")
     catalog.create_namespace(name.partition(".")[0])
@@ -226,6 +234,50 @@ def test_glue(s3: Any, tmp_path: Path) -> None:
     assert {s3.url(key) for key in before if key.endswith(".json")} == log
     assert tables.contents(table.scan().to_arrow()) == expected
     assert not embed_table(table.location(), ["id"], catalog=catalog).changed
+
+
+@pytest.mark.parametrize("kind", ["rest", *(pytest.param(kind, marks=pytest.mark.ci) for kind in ("sql", "glue"))])
+def test_version_3(s3: Any, tmp_path: Path, kind: str) -> None:
+    """Deletes of each kind, and a column that some files lack: the same rows with the same ids."""
+    ids = pa.table({"id": pa.array(range(40), pa.int64())})
+    fields = [{"id": 1, "name": "id", "required": False, "type": "long"}]
+    fields.append({"id": 2, "name": "n", "required": False, "type": "long", "initial-default": 5})
+    hand = HandTable(tmp_path / "t", [fields], version=3, scheme=f"s3://{s3.bucket}")
+    files = [hand.write_file(ids.slice(start, 10), {"id": 1}) for start in (0, 10, 20)]
+    files.append(hand.write_file(ids.slice(30).append_column("n", [list(range(10))]), {"id": 1, "n": 2}))
+    deletes = [
+        *hand.write_vectors({files[0].path: [0, 5]}),
+        hand.write_positions([(files[1].path, 3)]),
+        hand.write_equality(pa.table({"n": [7]}), {"n": 2}, sequence=50),
+    ]
+    hand.add_snapshot([*files, *deletes], first_row=1000)
+    metadata = hand.write_metadata()
+    for path in hand.root.rglob("*.*"):
+        s3.put(str(path).lstrip("/"), path.read_bytes())
+    made = Store(s3, tmp_path)
+    if kind == "glue":
+        made.glue = make_glue_settings(made)
+    namespace = f"db{s3.bucket[-6:]}"
+    name, behind = f"{namespace}.v3", made.open("glue" if kind == "glue" else "sql")
+    behind.create_namespace(namespace)
+    table = behind.register_table(name, f"s3://{s3.bucket}{metadata}")
+    before = find_row_ids(table)
+
+    def read() -> list[Any]:
+        found = parquet_bloom.dataset(parquet_bloom.iceberg(name, catalog=made.open(kind))).scan().to_arrow()
+        return sorted(found.to_pylist(), key=lambda row: row["id"])
+
+    rows = read()
+    assert [row["id"] for row in rows] == [number for number in range(40) if number not in (0, 5, 13, 37)]
+    report = embed_table(name, ["id"], catalog=made.open(kind))
+    assert (len(report.files), report.skipped, report.attempts) == (4, (), 1)
+    after = made.open(kind).load_table(name)
+    assert (read(), find_row_ids(after)) == (rows, before)
+    assert after.current_snapshot().snapshot_id == report.new_version
+    assert (after.metadata.format_version, after.metadata.next_row_id) == (3, table.metadata.next_row_id)
+    assert parquet_bloom.prune(parquet_bloom.iceberg(name, catalog=made.open(kind)), "id = 7").skipped_by
+    assert not embed_table(name, ["id"], catalog=made.open(kind)).changed
+    made.server.close()
 
 
 STEPS = 100  # more than there are requests of one run
@@ -434,6 +486,31 @@ def test_settings_of_the_caller_are_for_data_files(store: Store) -> None:
     assert (
         len(embed_table(NAME, ["id"], catalog=store.open("sql"), storage_options=store.s3.storage_options).files) == 5
     )
+
+
+def test_a_file_system_of_the_caller_is_for_data_files(store: Store, tmp_path: Path) -> None:
+    """It is used though the catalog has settings of the store: here for copies of the files."""
+    import pyarrow.fs
+    from fsspec.implementations.local import LocalFileSystem
+
+    class Copies(LocalFileSystem):  # type: ignore[misc]
+        protocol = "copies"
+
+        @classmethod
+        def _strip_protocol(cls, path: Any) -> Any:
+            return super()._strip_protocol(str(path).replace("s3://", f"{tmp_path}/copies/"))
+
+    data = [key for key in store.keys() if key.endswith(".parquet")]  # noqa: SIM118
+    for key in data:
+        copied = tmp_path / "copies" / store.s3.bucket / key
+        copied.parent.mkdir(parents=True, exist_ok=True)
+        copied.write_bytes(store.s3.get(key))
+        store.s3.delete(key)
+    table = parquet_bloom.iceberg(NAME, catalog=store.open("sql"))
+    found = parquet_bloom.read_table(table, "id >= 0", filesystem=Copies())
+    assert tables.contents(found) == tables.contents(tables.rows(0))
+    with pytest.raises(ParquetBloomError, match="which file systems of pyarrow do not open: leave out filesystem="):
+        parquet_bloom.prune(table, "id >= 0", filesystem=pyarrow.fs.S3FileSystem(region="us-east-1", anonymous=True))
 
 
 def test_a_folder_for_each_file(store: Store) -> None:

@@ -10,7 +10,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 from support.writers import changing_tables as tables
-from support.writers.iceberg_tables import Entry, HandTable, list_entries
+from support.writers.iceberg_tables import Entry, HandTable, find_row_ids, list_entries
 
 from parquet_bloom.tables.embed.embed_table import embed_table
 
@@ -37,18 +37,7 @@ def read_metadata(table: Any) -> dict[str, Any]:
 
 
 def row_ids(table: Any) -> dict[int, int | None]:
-    """Return {value of the column `id`: id of the row}, by the specification's rules of inheritance."""
-    import pyarrow.parquet as pq
-
-    table, result, following = tables.reload(table), {}, {}
-    for entry in list_entries(table, 0):
-        manifest, first = entry["manifest"], entry["first_row_id"]
-        if first is None and manifest["first_row_id"] is not None:
-            first = following.setdefault(manifest["manifest_path"], manifest["first_row_id"])
-            following[manifest["manifest_path"]] += entry["record_count"]
-        for row, value in enumerate(pq.read_table(plain(entry["file_path"]))["id"].to_pylist()):
-            result[value] = None if first is None else first + row
-    return result
+    return find_row_ids(tables.reload(table))
 
 
 def test_rows_keep_their_ids(tmp_path: Path) -> None:
