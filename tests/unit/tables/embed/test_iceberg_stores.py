@@ -6,8 +6,8 @@ import io
 import itertools
 import json
 import os
-import shutil
 import signal
+import sqlite3
 import subprocess
 import sys
 import threading
@@ -15,6 +15,7 @@ import warnings
 from collections import Counter
 from collections.abc import Callable, Iterator
 from concurrent.futures import ProcessPoolExecutor
+from contextlib import closing, suppress
 from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
@@ -52,9 +53,9 @@ class Store:
     ----------
     s3 : the server; see `s3_server.S3`.
     settings : pyiceberg's, of the store.
-    sql, rest : settings of two catalogs of the same table, for `load_catalog`.
-    glue : settings of another catalog.
+    sql, rest, glue : settings of catalogs for `load_catalog`: the first two have the same tables, the last one its own.
     server : of the catalog `rest`.
+    home : "sql", or "glue" after `move_to_glue`: the catalog that decides what the table is.
     """
 
     def __init__(self, s3: Any, folder: Path) -> None:
@@ -70,10 +71,14 @@ class Store:
         }
         uri = f"sqlite:///{folder}/catalog.db?timeout=60"
         self.sql = {"type": "sql", "uri": uri, "warehouse": s3.url("warehouse"), **self.settings}
+        given = {"glue.endpoint": s3.endpoint, "glue.region": "us-east-1", "glue.max-retries": 2}
+        keys = {"glue.access-key-id": "testing", "glue.secret-access-key": "testing"}
+        self.glue = {"type": "glue", "warehouse": s3.url("warehouse"), **given, **keys, **self.settings}
         self.server = IcebergRest(self.open("sql"), self.settings)
         self.rest = {"type": "rest", "uri": self.server.uri}
-        self.glue: dict[str, Any] = {}
+        self.home = "sql"
         self._saved: dict[str, bytes] = {}
+        self._location = ""
         self._acting: list[threading.Event] = []
 
     def open(self, kind: str) -> Any:
@@ -90,7 +95,13 @@ class Store:
             update.add_field("p", IdentityTransform(), "p")
         table.append(tables.rows(0))
         self._saved = {key: self.s3.get(key) for key in self.keys()}
-        shutil.copy(self._folder / "catalog.db", self._folder / "saved.db")
+        self._location = table.metadata_location
+        self._copy_database("catalog.db", "saved.db")
+
+    def move_to_glue(self) -> None:
+        """Have Glue hold the table, which `create` has made, from now on."""
+        self.home = "glue"
+        self.open("glue").create_namespace_if_not_exists("db")
 
     def restore(self) -> None:
         """Bring the table back to what `create` has made."""
@@ -98,7 +109,23 @@ class Store:
             self.s3.delete(key)
         for key, data in self._saved.items():
             self.s3.put(key, data)
-        shutil.copy(self._folder / "saved.db", self._folder / "catalog.db")
+        if self.home == "sql":
+            self._copy_database("saved.db", "catalog.db")
+            return
+        from pyiceberg.exceptions import NoSuchTableError
+
+        catalog = self.open("glue")
+        with suppress(NoSuchTableError):
+            catalog.drop_table(NAME)
+        catalog.register_table(NAME, self._location)
+
+    def _copy_database(self, old: str, new: str) -> None:
+        """Copy it as SQLite does: of a file that is changed in another way, open connections keep old pages."""
+        with (
+            closing(sqlite3.connect(self._folder / old)) as source,
+            closing(sqlite3.connect(self._folder / new)) as copy,
+        ):
+            source.backup(copy)
 
     def keys(self) -> set[str]:
         pages = self.s3.client().get_paginator("list_objects_v2").paginate(Bucket=self.s3.bucket)
@@ -106,7 +133,7 @@ class Store:
         return {key for key in found if not key.endswith("/")}  # pyarrow makes objects for folders
 
     def load(self) -> Any:
-        return self.open("sql").load_table(NAME)
+        return self.open(self.home).load_table(NAME)
 
     def read(self) -> Counter[Any]:
         """Return the rows by pyiceberg."""
@@ -119,11 +146,12 @@ class Store:
     def check(self, expected: Counter[Any]) -> None:
         """Check rows by two readers, and that a second run ends the work."""
         assert self.read() == expected
-        found = parquet_bloom.read_table(parquet_bloom.iceberg(NAME, catalog=self.open("sql")), "id >= 0")
+        catalog = self.open(self.home)
+        found = parquet_bloom.read_table(parquet_bloom.iceberg(NAME, catalog=catalog), "id >= 0")
         assert tables.contents(found) == expected
-        embed_table(NAME, ["id"], catalog=self.open("sql"))
+        embed_table(NAME, ["id"], catalog=catalog)
         assert self.read() == expected
-        assert not embed_table(NAME, ["id"], catalog=self.open("sql")).changed
+        assert not embed_table(NAME, ["id"], catalog=catalog).changed
 
     def at_request(self, step: int, act: Callable[[], Any]) -> list[Any]:
         """Call a function before the request of a number, to the store or the catalog; return what it has returned."""
@@ -178,28 +206,20 @@ def test_same_rows_and_one_snapshot(store: Store, kind: str) -> None:
     store.check(before)
 
 
-def make_glue_settings(store: Store) -> dict[str, Any]:
-    """Return settings of a catalog of Glue on the same server as a store."""
-    given = {"glue.endpoint": store.s3.endpoint, "glue.region": "us-east-1", "glue.max-retries": 2}
-    keys = {"glue.access-key-id": "testing", "glue.secret-access-key": "testing"}
-    return {"type": "glue", "warehouse": store.s3.url("warehouse"), **given, **keys, **store.settings}
-
-
 def test_glue(s3: Any, tmp_path: Path) -> None:
     """Another writer's commit, and requests that fail or whose answers are lost."""
     from support.servers.s3_server import make_glue_refusal
 
     made = Store(s3, tmp_path)
     made.server.close()
-    made.sql = make_glue_settings(made)
     name, is_update = f"db{s3.bucket[-6:]}.events", lambda one: one.headers.get("x-amz-target") == "AWSGlue.UpdateTable"
-    catalog = made.open("sql")
+    catalog = made.open("glue")
     catalog.create_namespace(name.partition(".")[0])
     catalog.create_table(name, tables.rows(0).schema)
     expected: Counter[Any] = Counter()
 
     def append(start: int) -> None:
-        made.open("sql").load_table(name).append(tables.rows(start))
+        made.open("glue").load_table(name).append(tables.rows(start))
         expected.update(tables.contents(tables.rows(start)))
 
     append(0)
@@ -256,7 +276,6 @@ def test_version_3(s3: Any, tmp_path: Path, kind: str) -> None:
         s3.put(str(path).lstrip("/"), path.read_bytes())
     made = Store(s3, tmp_path)
     if kind == "glue":
-        made.glue = make_glue_settings(made)
     namespace = f"db{s3.bucket[-6:]}"
     name, behind = f"{namespace}.v3", made.open("glue" if kind == "glue" else "sql")
     behind.create_namespace(namespace)
@@ -284,6 +303,7 @@ STEPS = 100  # more than there are requests of one run
 
 OTHERS = ["append", "delete", "delete a partition", "set a property"]
 USUAL = [("sql", "append"), ("rest", "delete")]
+KINDS = ("sql", "rest", "glue")
 
 
 @pytest.fixture(scope="module")
@@ -297,7 +317,7 @@ def other_process() -> Iterator[ProcessPoolExecutor]:
     ("kind", "name"),
     [
         pytest.param(kind, name, marks=[] if (kind, name) in USUAL else pytest.mark.ci)
-        for kind in ("sql", "rest")
+        for kind in KINDS
         for name in OTHERS
     ],
 )
@@ -310,10 +330,13 @@ def test_another_writer_between_any_two_requests(
     store: Store, other_process: ProcessPoolExecutor, kind: str, name: str, steps: Any
 ) -> None:
     before, changes = store.read(), tables.ICEBERG_OPERATIONS[name].changes
+    if kind == "glue":
+        store.move_to_glue()
+    settings = getattr(store, store.home)
     for step in steps:
         store.restore()
         done = store.at_request(
-            step, lambda: other_process.submit(tables.change_iceberg, store.sql, NAME, name).result()
+            step, lambda: other_process.submit(tables.change_iceberg, settings, NAME, name).result()
         )
         report = embed_table(NAME, ["id"], catalog=store.open(kind), threads=1)
         store.calm()
@@ -332,7 +355,7 @@ parquet_bloom.embed_table("db.events", ["id"], catalog=catalog, threads=1)
 """
 
 
-@pytest.mark.parametrize("kind", ["sql", pytest.param("rest", marks=pytest.mark.ci)])
+@pytest.mark.parametrize("kind", ["sql", *(pytest.param(kind, marks=pytest.mark.ci) for kind in KINDS[1:])])
 @pytest.mark.parametrize(
     "steps",
     [[40, 65], pytest.param(range(1, STEPS, 3), marks=pytest.mark.long)],
@@ -340,6 +363,8 @@ parquet_bloom.embed_table("db.events", ["id"], catalog=catalog, threads=1)
 )
 def test_kill_at_any_request(store: Store, kind: str, steps: Any) -> None:
     before = store.read()
+    if kind == "glue":
+        store.move_to_glue()
     for step in steps:
         store.restore()
         command = [sys.executable, "-c", PROGRAM, json.dumps(getattr(store, kind))]
