@@ -10,20 +10,28 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
-from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ..errors import BrokenFilterError, ErrorContext, MalformedFooterError, ParquetBloomError, UnreadableColumnError
+from ..errors import (
+    BrokenFilterError,
+    ConcurrentChangeError,
+    ErrorContext,
+    MalformedFooterError,
+    ParquetBloomError,
+    UnreadableColumnError,
+)
 from ..metadata.encoded_struct import EncodedStruct
 from ..metadata.footer import MAGIC, Footer
 from ..metadata.thrift_compact import I16, I32, I64
 from ..metadata.writer_rules import Doubt
+from ..storage.paths import GivenPath
 from ..util.threads import in_order, processors
 from .bloom_file import BloomFile
 from .encode_chunk import FILTER, FILTER_LENGTH, ChunkEncoder, EncodedChunk, place_chunk, shift_offset_index
-from .file_rewrite import Owner, Sink, refuse_pages_beyond, refuse_uneditable
+from .file_rewrite import Owner, Sink, open_for_edit, refuse_pages_beyond, refuse_uneditable, rewrite_file
+from .identity import version_token
 
 # Fields of FileMetaData, RowGroup and ColumnChunk.
 _NUM_ROWS, _ROW_GROUPS = 3, 4
@@ -32,12 +40,6 @@ _CHUNK_OFFSET, _METADATA = 2, 3
 _INDEXES = {"offset_index": (4, 5), "column_index": (6, 7)}
 _LAST_FIELDS = {"FileMetaData": 9, "RowGroup": 7, "ColumnChunk": 9, "ColumnMetaData": 17}
 _PAGES, _FILTER, _COLUMN_INDEX, _OFFSET_INDEX = "pages", "filter", "column_index", "offset_index"
-
-
-class RangeSink(Sink, Protocol):
-    """The destination of a new file that also copies ranges: the part of `storage.Rewrite` that is used here."""
-
-    def copy_range(self, offset: int, length: int) -> None: ...
 
 
 @dataclass(frozen=True, order=True)
@@ -102,7 +104,7 @@ class DroppedRows:
     lost: list[LostPart] = field(default_factory=list)
 
 
-def drop_rows(file: BloomFile, rows: NDArray[np.int64], new: RangeSink, *, threads: int | None = None) -> DroppedRows:
+def drop_rows(file: BloomFile, rows: NDArray[np.int64], new: Sink, *, threads: int | None = None) -> DroppedRows:
     """Write a file anew, without some rows.
 
     Schema, key-value metadata and all else that the footer says of the file stay. Chunks that are encoded anew have
@@ -130,9 +132,50 @@ def drop_rows(file: BloomFile, rows: NDArray[np.int64], new: RangeSink, *, threa
     return job.report
 
 
-def refuse_rows(file: BloomFile) -> None:
-    """Raise for a file that `drop_rows` does not change; reads headers of filters, but no pages."""
-    _Plan(file, np.empty(0, np.int64))
+def write_without_rows(
+    path: GivenPath,
+    rows: NDArray[np.int64],
+    output: GivenPath | None = None,
+    *,
+    token: bytes | None = None,
+    filesystem: object | None = None,
+    in_table: bool = False,
+    dry_run: bool = False,
+    threads: int | None = None,
+) -> DroppedRows:
+    """Replace a file by one without some rows, or write that to another path.
+
+    Parameters
+    ----------
+    path, output : the file, and where to write; None replaces the file itself, in one step. A file whose rows all stay
+        is not replaced, but written to another path as it is.
+    rows, threads : as for `drop_rows`.
+    token : the version of the file that the rows are of (see `identity.version_token`); None if the caller knows it.
+    filesystem : of both paths, resolved.
+    in_table : whether the caller commits `output` to the table that tracks the file.
+    dry_run : encode everything, so that the report has all figures, but write nothing.
+
+    Raises
+    ------
+    ConcurrentChangeError
+        The file is another version.
+    ManagedTableError
+        A table tracks the file, and this is not for the table.
+    ParquetBloomError
+        As `drop_rows` raises, or the new file cannot be written; the old one is then unchanged.
+    """
+    with open_for_edit(path, output, filesystem, of_orc="its rows are not rewritten", in_table=in_table) as opened:
+        file, target = opened
+        if token is not None and version_token(file.source.identity) != token:
+            raise ConcurrentChangeError("it has changed since its rows were located; locate them again", path=file.path)
+        reports = []
+
+        def write(new: Sink) -> bool:
+            reports.append(drop_rows(file, rows, new, threads=threads))
+            return len(rows) > 0
+
+        rewrite_file(file, target, filesystem, dry_run, write)
+    return reports[0]
 
 
 class _Plan:
@@ -251,7 +294,7 @@ class _Job:
     report : what was done, complete after `write`.
     """
 
-    def __init__(self, plan: _Plan, new: RangeSink):
+    def __init__(self, plan: _Plan, new: Sink):
         self._plan, self._file, self._footer, self._new = plan, plan.file, plan.footer, new
         self._encoders: dict[int, ChunkEncoder] = {}
         self._encoded: dict[Owner, EncodedChunk] = {}  # their pages are written and let go first
