@@ -8,6 +8,7 @@ from . import errors, types
 from .util.lazy import make_lazy
 
 if TYPE_CHECKING:
+    from .change.erase_files import erase
     from .core.bloom.sizing import fpp_for, size_for
     from .file.bloom_file import open
     from .file.disk_cache import DiskMetadataCache
@@ -39,6 +40,7 @@ __all__ = [
     "drop",
     "embed",
     "embed_table",
+    "erase",
     "errors",
     "fpp_for",
     "iceberg",
@@ -66,6 +68,7 @@ _HOMES = {
     "drop": ".file.drop_filters",
     "embed": ".file.embed_filters",
     "embed_table": ".tables.embed.embed_table",
+    "erase": ".change.erase_files",
     "fpp_for": ".core.bloom.sizing",
     "iceberg": ".tables.iceberg.iceberg_table",
     "open": ".file.bloom_file",

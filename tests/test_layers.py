@@ -36,6 +36,7 @@ LAYERS = {
     "tables": 5,
     "lake": 6,
     "scan": 7,
+    "change": 8,
     "spark": 8,
     "serve": 8,
     "cli": 9,

@@ -1,0 +1,1 @@
+"""Acting on the rows that are found: erasing them."""
