@@ -49,6 +49,7 @@ def erase(
     threads: int | None = None,
     progress: _Progress | None = None,
     on_error: OnError = "finish",
+    confirm: Callable[[int, int], bool] | None = None,
 ) -> EraseReport:
     """Erase rows from Parquet files: those of keys, those that match a predicate, or those that do both.
 
@@ -66,8 +67,8 @@ def erase(
         them. Any number. Keys that are null are counted in the report: no row has them.
     on : the column of the keys; a list of columns; or a function of a column, such as `lower(email)`.
     where : a predicate, as in `prune`, in place of keys, or besides them: then rows have to meet both.
-    output : a folder for the new files, in place of replacing the old ones. It gets the files that had such rows, each
-        at its path relative to the lake, and no others.
+    output : a folder for the new files, in place of replacing the old ones; or the new file of a single file that is
+        given. The folder gets the files that had such rows, each at its path relative to the lake, and no others.
     dry_run : encode everything, so that the report has all figures, but write nothing.
     index : a lake index of these files by which they are searched, as in `prune`.
     filesystem, storage_options, partitioning, timezone, dialect : as in `prune`. `output` is required unless the files
@@ -75,6 +76,8 @@ def erase(
     threads : as for `embed`.
     progress : called with (done, in all), in bytes of the files that are written anew, after each of them.
     on_error : as in `embed`.
+    confirm : called with the number of rows and of files when they are located, before anything is written; False ends
+        it there, with nothing changed.
 
     Returns
     -------
@@ -126,6 +129,10 @@ def erase(
     names = {as_utf8(path): path for path in listed}
     targets = {names[name]: rows for name, rows in found.rows.items()}
     outputs = _plan_outputs(lake, listed, list(targets), output, source.filesystem)
+    if confirm is not None and targets and not dry_run and not confirm(found.num_rows, len(targets)):
+        report.num_located, report.seconds = found.num_rows, time.perf_counter() - started
+        return report
+    report.num_located = found.num_rows
     job = _EraseJob(source, tokens, outputs, dry_run, max(1, processors() if threads is None else threads))
     job.run(targets, report, progress, on_error)
     if not dry_run:
@@ -230,6 +237,9 @@ def _plan_outputs(
     if output is None:
         return dict.fromkeys(paths)
     target = os.fspath(output)
+    is_folder = target.endswith("/") or (is_local(filesystem, [target]) and os.path.isdir(target))
+    if isinstance(lake, str | os.PathLike) and listed == [os.fsdecode(lake)] and not is_folder:
+        return dict.fromkeys(paths, target)
     root = _find_root(lake, listed)
     uses_local = is_local(filesystem, [target]) and is_local(filesystem, listed)
     real = Path(target).resolve() if uses_local else None

@@ -76,6 +76,7 @@ class EraseReport:
         many different ones rows had; None if there are none. Of keys that are compared with a function of a column it
         is not counted how many were found.
     num_searched : files of the lake.
+    num_located : rows that were to be erased.
     files : the files that had such rows, and were written anew.
     errors : {path: error} of files that have such rows and stay as they were.
     rows_after : rows that a second search of the lake, or of the output, has found when all was done; None if none was
@@ -93,6 +94,7 @@ class EraseReport:
     keys_null: int | None = None
     keys_found: int | None = None
     num_searched: int = 0
+    num_located: int = 0
     files: list[ErasedFile] = field(default_factory=list)
     errors: dict[str, ParquetBloomError] = field(default_factory=dict)
     rows_after: int | None = None
@@ -130,6 +132,7 @@ class EraseReport:
             "started": self.started.isoformat(timespec="seconds"),
             "seconds": round(self.seconds, 6),
             "files_searched": self.num_searched,
+            "rows_located": self.num_located,
             "rows": self.num_rows,
             "rows_after": self.rows_after,
             "bytes_written": self.bytes_written,
@@ -146,14 +149,19 @@ class EraseReport:
         lines = [self._describe_file(file) for file in self.files[:_SHOWN]]
         lines += [f"... and {count(len(self.files) - _SHOWN, 'more file')}"] if len(self.files) > _SHOWN else []
         lines += [f"failed: {error}" for error in [*self.errors.values()][:_SHOWN]]
-        lines.append(self.summary)
-        lines += [self._describe_keys()] if self.keys_given is not None else []
+        return "\n".join([*lines, *self.lines_after_files])
+
+    @property
+    def lines_after_files(self) -> list[str]:
+        """What the text says of all files together, beginning with `summary`."""
+        lines = [self.summary]
+        if self.keys_given is not None:
+            lines.append(self._describe_keys())
         if self.rows_after is not None:
             lines.append(f"searched again: {count(self.rows_after, 'row')}")
-        lines += [
-            f"{'still holds' if one.known else 'may still hold'} it: {one.where}; {one.until}" for one in self.held
-        ]
-        return "\n".join(lines)
+        for one in self.held:
+            lines.append(f"{'still holds' if one.known else 'may still hold'} it: {one.where}; {one.until}")
+        return lines
 
     @property
     def summary(self) -> str:

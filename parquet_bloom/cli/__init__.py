@@ -26,6 +26,7 @@ COMMANDS = {
     "advise": ("advise_command", "Recommend the columns that deserve filters, and say why."),
     "embed": ("embed_command", "Embed Bloom filters into Parquet files."),
     "drop": ("drop_command", "Remove Bloom filters from Parquet files."),
+    "erase": ("erase_command", "Erase rows from Parquet files."),
     "verify": ("verify_command", "Check the filters of Parquet and ORC files."),
     "find": ("find_command", "Find the rows that match a predicate."),
     "get": ("get_command", "Print the rows of keys, by an index."),

@@ -76,7 +76,7 @@ class KeyList:
         except PredicateError as error:
             raise PredicateError(error.problem, path=self.source, column=self.columns[position]) from None
 
-    def parse(self, schema: pa.Schema) -> tuple[str | list[str], Any]:
+    def parse(self, schema: pa.Schema, skip_nulls: bool = False) -> tuple[str | list[str], Any]:
         """Return column and keys as the methods of `Dataset` take them.
 
         Raises
@@ -127,16 +127,19 @@ class KeyStream:
     def __len__(self) -> int:
         return self._num_read if self._all is None else len(self._all)
 
-    def parse(self, schema: pa.Schema) -> tuple[str | list[str], Any]:
-        """Return column and keys as `KeyList.parse` does, the keys to be read in batches unless they are texts."""
+    def parse(self, schema: pa.Schema, skip_nulls: bool = False) -> tuple[str | list[str], Any]:
+        """Return column and keys as `KeyList.parse` does, the keys to be read in batches unless they are texts.
+
+        With `skip_nulls`, nulls are among those that are read in batches; else they are errors.
+        """
         types = _find_types(schema, self.columns)
         if any(
             _is_text(field.type) and each.kind not in (Kind.STRING, Kind.BYTES)
             for field, each in zip(self._schema, types, strict=True)
         ):
-            self._all = self.read_all()
+            self._all = self.read_all(skip_nulls)
             return self._all.parse(schema)
-        keys = pa.RecordBatchReader.from_batches(self._schema, self._iterate())
+        keys = pa.RecordBatchReader.from_batches(self._schema, self._iterate(skip_nulls))
         return self.columns[0] if len(self.columns) == 1 else list(self.columns), keys
 
     def read_all(self, skip_nulls: bool = False) -> KeyList:

@@ -24,8 +24,8 @@ from .shared_options import TIMEZONE, make_missing_path
 from .table_options import WAY_OUT, TableVersion
 
 
-class KeyLookup(CommandOptions):
-    """Keys, and the lake and the index that they are looked up in."""
+class GivenKeys(CommandOptions):
+    """Keys, and the index that they are looked up in."""
 
     about = (
         "A key is text of its column's type: 42, 1.50, 2026-01-30, 2026-01-30T12:00:00Z, a UUID, a string as it is, "
@@ -57,11 +57,12 @@ class KeyLookup(CommandOptions):
         "The index of the lake that says which files may have a key. Without PATHs: all files of its lake.",
     )
     timezone: str = TIMEZONE
-    table = group(TableVersion)
 
     @contextmanager
-    def open_keys(self, paths: Sequence[str], output: Output) -> Iterator[KeyList | KeyStream]:
-        """Open the keys.
+    def open_keys(
+        self, paths: Sequence[str], output: Output, skip_nulls: bool = False
+    ) -> Iterator[KeyList | KeyStream]:
+        """Open the keys; with `skip_nulls`, those that are null are no error.
 
         Raises
         ------
@@ -82,7 +83,7 @@ class KeyLookup(CommandOptions):
             yield _parse_options(self.given)
             return
         columns = self.key_columns or (self._find_only_column(output),)
-        with open_key_file(self.keys_from, columns, paths, output) as keys:
+        with open_key_file(self.keys_from, columns, paths, output, skip_nulls=skip_nulls) as keys:
             yield keys
 
     def _find_only_column(self, output: Output) -> str:
@@ -93,6 +94,12 @@ class KeyLookup(CommandOptions):
         if len(columns) != 1:
             raise usage_error(f"--keys needs --key-column: the index has {', '.join(columns)}")
         return columns[0]
+
+
+class KeyLookup(GivenKeys):
+    """Keys, and the lake and the index that they are looked up in."""
+
+    table = group(TableVersion)
 
     def open_lookups(self, paths: Sequence[str], output: Output) -> KeyLookups:
         """Open the files of PATHs, of a table, or without them of the index's own lake.
