@@ -9,6 +9,7 @@ from .util.lazy import make_lazy
 
 if TYPE_CHECKING:
     from .change.delete_rows import delete
+    from .change.erase_files import erase
     from .change.upsert_rows import upsert
     from .core.bloom.sizing import fpp_for, size_for
     from .file.bloom_file import open
@@ -42,6 +43,7 @@ __all__ = [
     "drop",
     "embed",
     "embed_table",
+    "erase",
     "errors",
     "fpp_for",
     "iceberg",
@@ -71,6 +73,7 @@ _HOMES = {
     "drop": ".file.drop_filters",
     "embed": ".file.embed_filters",
     "embed_table": ".tables.embed.embed_table",
+    "erase": ".change.erase_files",
     "fpp_for": ".core.bloom.sizing",
     "iceberg": ".tables.iceberg.iceberg_table",
     "open": ".file.bloom_file",

@@ -9,12 +9,14 @@ from .util.lazy import make_lazy
 if TYPE_CHECKING:
     from .change.commit_rows import ChangedFile
     from .change.delete_rows import DeleteReport
+    from .change.erase_report import ErasedFile, EraseReport, HeldCopy
     from .change.upsert_rows import UpsertReport
     from .core.bloom.variants import Variant
     from .file.advice_report import AdviceReport
     from .file.bloom_file import BloomFile
     from .file.chunk_filter import ChunkFilter
     from .file.drop_filters import DroppedFilter, DropReport
+    from .file.drop_rows import DroppedRows, LostPart
     from .file.embed_filters import EmbeddedFilter, EmbedReport
     from .file.probe_file import Probed
     from .file.verdict import ColumnAdvice
@@ -57,14 +59,19 @@ __all__ = [
     "DeleteReport",
     "DropReport",
     "DroppedFilter",
+    "DroppedRows",
     "EmbedReport",
     "EmbedTableReport",
     "EmbeddedFilter",
+    "EraseReport",
+    "ErasedFile",
     "ExchangedFile",
     "FilePlan",
     "Fragment",
+    "HeldCopy",
     "IndexSnapshot",
     "IndexStats",
+    "LostPart",
     "OrcFile",
     "OrcFilter",
     "Probed",
@@ -98,14 +105,19 @@ _HOMES = {
     "DeleteReport": ".change.delete_rows",
     "DropReport": ".file.drop_filters",
     "DroppedFilter": ".file.drop_filters",
+    "DroppedRows": ".file.drop_rows",
     "EmbedReport": ".file.embed_filters",
     "EmbedTableReport": ".tables.embed.embed_table",
     "EmbeddedFilter": ".file.embed_filters",
+    "EraseReport": ".change.erase_report",
+    "ErasedFile": ".change.erase_report",
     "ExchangedFile": ".tables.embed.embed_table",
     "FilePlan": ".scan.model.scan_plan",
     "Fragment": ".scan.dataset",
+    "HeldCopy": ".change.erase_report",
     "IndexSnapshot": ".lake.index_reports",
     "IndexStats": ".lake.index_reports",
+    "LostPart": ".file.drop_rows",
     "OrcFile": ".orc.orc_reader",
     "OrcFilter": ".orc.orc_filters",
     "Probed": ".file.probe_file",

@@ -1,1 +1,1 @@
-"""Rows that are deleted, by keys or by a predicate: in tables by one commit."""
+"""Acting on rows that are found: deleting and replacing them in tables, erasing them from files."""

@@ -12,7 +12,6 @@ from ..errors import ConcurrentChangeError, ParquetBloomError
 from ..file.bloom_file import BloomFile
 from ..file.metadata_cache import SHARED_CACHE
 from ..redaction import shown_redacted
-from ..scan.lookup.key_lookups import KeyLookups
 from ..scan.scan_source import ScanSource
 from ..storage import open_source
 from ..tables.embed.exchange_files import (
@@ -27,7 +26,7 @@ from ..tables.embed.exchange_files import (
 )
 from ..tables.table_snapshot import ReadTable
 from ..util.messages import count
-from .chosen_rows import FoundRows
+from .find_rows import RowsByPath
 
 _WAIT_SECONDS, _LONGEST_WAIT_SECONDS = 0.02, 2.0  # before another try: other writers are busy
 
@@ -67,7 +66,7 @@ class Planned(NamedTuple):
         return not self.files and not self.change.added
 
 
-class Outcome(NamedTuple):
+class CommittedRows(NamedTuple):
     """How a commit has ended.
 
     Attributes
@@ -87,7 +86,7 @@ Planner = Callable[[TableState, NewFiles], Planned]
 """Decides what is to be committed on a state of a table; what it writes for that goes into the new files."""
 
 
-def commit(target: Target, plan: Planner, *, retries: int, dry_run: bool) -> Outcome:
+def commit(target: Target, plan: Planner, *, retries: int, dry_run: bool) -> CommittedRows:
     """Commit what is planned on the latest state of a table; plan anew when another writer has committed meanwhile.
 
     Parameters
@@ -111,11 +110,11 @@ def commit(target: Target, plan: Planner, *, retries: int, dry_run: bool) -> Out
         with NewFiles(target.filesystem) as new_files:
             planned = plan(state, new_files)
             if dry_run or planned.is_empty:
-                return Outcome(state.version, state.version, planned, attempts)
+                return CommittedRows(state.version, state.version, planned, attempts)
             attempts += 1
             version = _try(target, state, planned.change, new_files)
         if version is not None:
-            return Outcome(state.version, version, planned, attempts)
+            return CommittedRows(state.version, version, planned, attempts)
         if attempts > retries:
             problem = f"other writers have committed during each of {count(attempts, 'attempt')}; nothing was changed"
             raise ConcurrentChangeError(f"{problem}. Run it again, or with more retries", path=target.name)
@@ -147,8 +146,8 @@ def _try(target: Target, state: TableState, change: RowChange, new_files: NewFil
     return version
 
 
-def open_lookups(target: Target, state: TableState, storage_options: Mapping[str, object] | None) -> KeyLookups | None:
-    """Open the rows of a table in one of its states; None if it has no files.
+def make_source(target: Target, state: TableState, storage_options: Mapping[str, object] | None) -> ScanSource | None:
+    """Return what finds the rows of a table in one of its states; None if it has no files.
 
     Raises
     ------
@@ -161,11 +160,11 @@ def open_lookups(target: Target, state: TableState, storage_options: Mapping[str
     if not state.files:
         return None
     settings = storage_options or state.snapshot.storage_options
-    return KeyLookups.open(ScanSource(ReadTable(state.snapshot), storage_options=settings).resolve())
+    return ScanSource(ReadTable(state.snapshot), storage_options=settings).resolve()
 
 
 def plan_deletes(
-    target: Target, state: TableState, found: FoundRows, operation: str, added: tuple[NewFile, ...] = ()
+    target: Target, state: TableState, found: RowsByPath, operation: str, added: tuple[NewFile, ...] = ()
 ) -> Planned:
     """Decide what becomes of each file that has rows which are to be deleted.
 

@@ -8,12 +8,15 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal
 
 from ..errors import ParquetBloomError, printable, shortened
+from ..file.many_files import Progress
 from ..redaction import shown_redacted
+from ..scan.lookup.key_chunks import KeyCounts
+from ..scan.scan_options import ScanOptions
 from ..tables.embed.embed_table import open_target
 from ..tables.embed.exchange_files import NewFiles, TableState
 from ..util.messages import count
-from .chosen_rows import Progress, RowChoice
-from .commit_rows import ChangedFile, Planned, commit, open_lookups, plan_deletes, require_retries
+from .commit_rows import ChangedFile, Planned, commit, make_source, plan_deletes, require_retries
+from .find_rows import FoundRows, RowSearch
 
 if TYPE_CHECKING:
     from pyiceberg.catalog import Catalog
@@ -99,6 +102,7 @@ def delete(
     on: str | Sequence[str] | None = None,
     *,
     where: object = None,
+    dialect: str | None = None,
     mode: Mode = "hide",
     dry_run: bool = False,
     retries: int = 10,
@@ -120,7 +124,7 @@ def delete(
     keys, on : the keys and their column, or columns, as for `Dataset.locate`; or `lower(column)`, `upper(column)` or
         `CAST(column AS STRING)`. A null key equals nothing, and is counted in the report. A stream of keys is read into
         memory; give a `pathlib.Path` of a Parquet file for more of them.
-    where : a predicate that the rows meet as well, or instead of having keys.
+    where, dialect : a predicate that the rows meet as well, or instead of having keys; as for `prune`.
     mode : "hide" to leave the rows in their files, and have readers leave them out: by deletion vectors, or by
         position delete files in an Iceberg table of version 2.
     dry_run : write and commit nothing; the report has rows and files.
@@ -141,13 +145,17 @@ def delete(
     if mode != "hide":
         raise ParquetBloomError(f"mode must be 'hide', got {mode!r}")
     require_retries(retries)
-    choice = RowChoice.make(keys, on, where, timezone=timezone, threads=threads)
+    search = RowSearch.make(keys, on, where, dialect, ScanOptions(timezone, threads=threads))
     target = open_target(table, catalog, storage_options)
 
+    counts = KeyCounts()
+
     def plan(state: TableState, _: NewFiles) -> Planned:
-        lookups = open_lookups(target, state, storage_options)
-        found = {} if lookups is None else choice.find(lookups, progress)
-        return plan_deletes(target, state, found, "delete")
+        nonlocal counts
+        source = make_source(target, state, storage_options)
+        found = FoundRows({}) if source is None else search.find(source, progress)
+        counts = found.counts or counts
+        return plan_deletes(target, state, found.rows, "delete")
 
     done = commit(target, plan, retries=retries, dry_run=dry_run)
     return DeleteReport(
@@ -155,7 +163,8 @@ def delete(
         done.old_version,
         done.new_version,
         done.planned.files,
-        *((0, 0) if choice.keys is None else (choice.keys.num_keys, choice.keys.num_null)),
+        counts.given,
+        counts.null,
         dry_run=dry_run,
         attempts=done.attempts,
         seconds=time.perf_counter() - started,

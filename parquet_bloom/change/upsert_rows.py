@@ -12,14 +12,16 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from ..errors import ParquetBloomError, PredicateError, UnknownColumnError, first_line, printable, shortened
+from ..file.many_files import Progress
 from ..redaction import shown_redacted
 from ..scan.lookup.key_lookups import KeyLookups
+from ..scan.scan_options import ScanOptions
 from ..tables.embed.embed_table import open_target
 from ..tables.embed.exchange_files import NewFiles, TableState
 from ..util.arrow_values import keep, take
 from ..util.messages import count
-from .chosen_rows import FoundRows, Keys, Progress, RowChoice
-from .commit_rows import ChangedFile, Planned, commit, open_lookups, plan_deletes, require_retries
+from .commit_rows import ChangedFile, Planned, commit, make_source, plan_deletes, require_retries
+from .find_rows import RowsByPath, RowSearch
 
 if TYPE_CHECKING:
     from pyiceberg.catalog import Catalog
@@ -159,14 +161,15 @@ def upsert(
         fitted = _fit(given, state.snapshot.schema, target.name)
         keys = _select_keys(fitted, names, target.name)
         num_null = fitted.num_rows - keys.num_rows
-        lookups = open_lookups(target, state, storage_options)
-        found: FoundRows = {}
+        source = make_source(target, state, storage_options)
+        found: RowsByPath = {}
         num_kept = 0
-        if lookups is not None and keys.num_rows and when_matched == "update":
-            choice = RowChoice(Keys(names if len(names) > 1 else names[0], keys), None, threads=threads)
-            found = choice.find(lookups, progress)
-        elif lookups is not None and keys.num_rows:
-            is_new = _find_new(fitted, keys, names, lookups, threads, progress)
+        key = names if len(names) > 1 else names[0]
+        if source is not None and keys.num_rows and when_matched == "update":
+            found = RowSearch(keys, key, options=ScanOptions(threads=threads)).find(source, progress).rows
+        elif source is not None and keys.num_rows:
+            locator = KeyLookups.open(source).make_locator(key, "UTC", threads, progress)
+            is_new = _find_new(fitted, names, locator.read_table(keys)["key"])
             num_kept = fitted.num_rows - len(is_new)
             fitted = take(fitted, is_new)
         filters = [name for name in names if not pa.types.is_boolean(fitted.schema.field(name).type)]
@@ -287,22 +290,12 @@ def _select_keys(rows: pa.Table, names: Sequence[str], path: str) -> pa.Table:
     return keys
 
 
-def _find_new(
-    rows: pa.Table,
-    keys: pa.Table,
-    names: Sequence[str],
-    lookups: KeyLookups,
-    threads: int | None,
-    progress: Progress | None,
-) -> np.ndarray:
-    """Return the positions of the rows whose keys no row of a table has, ascending; those of null keys among them."""
-    locator = lookups.make_locator(names if len(names) > 1 else names[0], "UTC", threads, progress)
-    found = locator.read_table(keys)["key"]
-    if len(names) == 1:
-        known = pa.table([found], names=list(names))
-    else:
-        known = pa.table([pc.struct_field(found, [number]) for number in range(len(names))], names=list(names))
-    known = known.cast(rows.select(list(names)).schema.remove_metadata()).group_by(list(names)).aggregate([])
-    numbered = rows.select(list(names)).append_column("\0row", pa.array(np.arange(rows.num_rows)))
-    left = numbered.join(known, keys=list(names), join_type="left anti", use_threads=False)
+def _find_new(rows: pa.Table, names: Sequence[str], known: pa.ChunkedArray) -> np.ndarray:
+    """Return the positions of the rows whose keys are not among known ones, ascending; those of null keys are new."""
+    columns = [known] if len(names) == 1 else [pc.struct_field(known, [number]) for number in range(len(names))]
+    keys = rows.select(list(names))
+    there = pa.table(columns, names=keys.column_names).cast(keys.schema.remove_metadata())
+    there = there.group_by(keys.column_names).aggregate([])
+    numbered = keys.append_column("\0row", pa.array(np.arange(rows.num_rows)))
+    left = numbered.join(there, keys=keys.column_names, join_type="left anti", use_threads=False)
     return np.sort(np.asarray(left["\0row"], np.int64))

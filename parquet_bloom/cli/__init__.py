@@ -27,6 +27,7 @@ COMMANDS = {
     "embed": ("embed_command", "Embed Bloom filters into Parquet files."),
     "delete": ("delete_command", "Delete rows of a Delta or Iceberg table."),
     "drop": ("drop_command", "Remove Bloom filters from Parquet files."),
+    "erase": ("erase_command", "Erase rows from Parquet files."),
     "verify": ("verify_command", "Check the filters of Parquet and ORC files."),
     "find": ("find_command", "Find the rows that match a predicate."),
     "get": ("get_command", "Print the rows of keys, by an index."),

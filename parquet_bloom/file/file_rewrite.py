@@ -46,6 +46,7 @@ class Sink(Protocol):
     """The destination of a new file: the part of `storage.Rewrite` that is used here."""
 
     def copy_prefix(self, length: int) -> None: ...
+    def copy_range(self, offset: int, length: int) -> None: ...
     def write(self, data: Any) -> int: ...
     def tell(self) -> int: ...
 
@@ -228,6 +229,9 @@ class _ByteCounter:
 
     def copy_prefix(self, length: int) -> None:
         self._position = length
+
+    def copy_range(self, offset: int, length: int) -> None:
+        self._position += length
 
     def write(self, data: Any) -> int:
         length = memoryview(data).nbytes

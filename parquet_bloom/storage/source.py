@@ -257,6 +257,31 @@ class Source(ABC):
         return redacted(f"<{type(self).__name__} {self.name!r}, {self.size} bytes>")
 
 
+class MemorySource(Source):
+    """Bytes in memory, read like a file."""
+
+    path = None
+
+    def __init__(self, name: str, data: bytes | memoryview) -> None:
+        self.name, self.size, self.identity = name, len(data), id(data)
+        self._data = memoryview(data)
+
+    def _read(self, offset: int, length: int) -> bytes:
+        return bytes(self._data[offset : offset + length])
+
+    def _gather(self, offsets: NDArray[np.int64], lengths: NDArray[np.int64], out: NDArray[np.uint8]) -> None:
+        scatter.copy_scattered(np.frombuffer(self._data, np.uint8), offsets, lengths, out)
+
+    def arrow_file(self) -> pa.NativeFile:
+        return pa.BufferReader(self._data)
+
+    def check_unchanged(self) -> None:
+        """Do nothing: nobody else has these bytes."""
+
+    def close(self) -> None:
+        """Do nothing: there is nothing open."""
+
+
 class SeekableFile(io.RawIOBase):
     """Seekable read-only file of known size; subclasses implement `readinto`."""
 

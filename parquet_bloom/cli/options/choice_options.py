@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any, NamedTuple
 
@@ -47,6 +47,7 @@ class ChosenRows(CommandOptions):
     where: str | None = option(
         "SQL", "The rows that match this predicate, as after WHERE in SQL; beside keys, those that match both."
     )
+    dialect: str | None = option("NAME", "SQL dialect of --where: spark, or another one that sqlglot knows.")
     timezone: str = TIMEZONE
 
     @contextmanager
@@ -69,21 +70,23 @@ class ChosenRows(CommandOptions):
         if len({*self.on}) < len(self.on):
             raise usage_error("--on names a column twice")
         if self.keys_from is None:
-            yield GivenRows(parse_key_options(self.given) if self.given else None, self.where, self.timezone)
+            yield self._make(parse_key_options(self.given) if self.given else None)
             return
         with open_key_file(self.keys_from, self.on, paths, output, skip_nulls=True) as keys:
-            yield GivenRows(keys, self.where, self.timezone)
+            yield self._make(keys)
+
+    def _make(self, keys: KeyList | KeyStream | None) -> GivenRows:
+        return GivenRows(keys, {"where": self.where, "dialect": self.dialect, "timezone": self.timezone})
 
 
 class GivenRows(NamedTuple):
     """The rows that options choose, before the types of the columns are known."""
 
     keys: KeyList | KeyStream | None
-    where: str | None
-    timezone: str
+    others: Mapping[str, Any]
 
     def parse(self, schema: pa.Schema) -> dict[str, Any]:
-        """Return the arguments of `parquet_bloom.delete` that choose the rows.
+        """Return the arguments of `delete` and `erase` that choose the rows.
 
         Raises
         ------
@@ -92,9 +95,8 @@ class GivenRows(NamedTuple):
         PredicateError
             A key is not a value of its column.
         """
-        chosen: dict[str, Any] = {"where": self.where, "timezone": self.timezone}
         if self.keys is None:
-            return chosen
+            return {**self.others}
         names = self.keys.columns
         expression = parse_key(names[0]) if len(names) == 1 and not has_column(schema, names[0]) else None
         if isinstance(expression, KeyExpression):
@@ -103,7 +105,7 @@ class GivenRows(NamedTuple):
         nulls = [None] * (self.keys.num_null if isinstance(self.keys, KeyList) else 0)
         if nulls:
             keys = {name: [*values, *nulls] for name, values in keys.items()} if len(names) > 1 else [*keys, *nulls]
-        return chosen | {"on": on, "keys": keys}
+        return {**self.others, "on": on, "keys": keys}
 
 
 YES = flag("Do not ask on the terminal before rows are changed; needed where there is none.", "--yes")

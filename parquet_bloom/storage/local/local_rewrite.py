@@ -278,6 +278,9 @@ class LocalRewrite(Rewrite):
     def _copy(self, source: Source, length: int) -> None:
         copy_front.copy_prefix(source, self._descriptor, length)
 
+    def _copy_range(self, source: Source, offset: int, length: int) -> None:
+        copy_front.copy_range(source, offset, length, self._descriptor, self._position)
+
     def _write(self, data: memoryview) -> None:
         copy_front.write_at(self._descriptor, data, self._position)
 

@@ -131,9 +131,9 @@ def test_rows_are_chosen_by_keys_and_predicates(tmp_path: Path) -> None:
 def test_mistakes_are_named(tmp_path: Path) -> None:
     root = make_table(tmp_path / "t", 1)
     for arguments, error, said in (
-        ({}, PredicateError, "say which rows are meant"),
-        ({"keys": [1]}, PredicateError, "on= is missing"),
-        ({"on": "id"}, PredicateError, "on= names the column of the keys, which are missing"),
+        ({}, ParquetBloomError, "which rows"),
+        ({"keys": [1]}, ParquetBloomError, "keys and on= go together"),
+        ({"on": "id", "where": "id = 1"}, ParquetBloomError, "keys and on= go together"),
         ({"keys": [1], "on": "nothing"}, UnknownColumnError, "column 'nothing': "),
         ({"keys": ["x"], "on": "id"}, PredicateError, "column 'id': "),
         ({"where": "nothing = 1"}, UnknownColumnError, "column 'nothing'"),

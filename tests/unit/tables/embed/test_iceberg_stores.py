@@ -275,7 +275,6 @@ def test_version_3(s3: Any, tmp_path: Path, kind: str) -> None:
     for path in hand.root.rglob("*.*"):
         s3.put(str(path).lstrip("/"), path.read_bytes())
     made = Store(s3, tmp_path)
-    if kind == "glue":
     namespace = f"db{s3.bucket[-6:]}"
     name, behind = f"{namespace}.v3", made.open("glue" if kind == "glue" else "sql")
     behind.create_namespace(namespace)
