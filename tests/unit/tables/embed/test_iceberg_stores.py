@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 import io
-import itertools
 import json
 import os
-import shutil
 import signal
 import subprocess
 import sys
-import threading
 import warnings
 from collections import Counter
 from collections.abc import Callable, Iterator
@@ -23,6 +20,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from support.servers.iceberg_store import NAME, IcebergStore
 from support.writers import changing_tables as tables
 
 import parquet_bloom
@@ -30,10 +28,7 @@ from parquet_bloom.errors import ConcurrentChangeError, ParquetBloomError, Stora
 from parquet_bloom.tables.embed import exchange_iceberg
 from parquet_bloom.tables.embed.embed_table import embed_table
 
-catalogs = pytest.importorskip("pyiceberg.catalog")
-sql = pytest.importorskip("pyiceberg.catalog.sql")
-
-NAME = "db.events"
+pytest.importorskip("pyiceberg.catalog.sql")
 
 
 @pytest.fixture(autouse=True)
@@ -44,71 +39,7 @@ def _quick(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
         yield
 
 
-class Store:
-    """A table in S3 and its catalogs.
-
-    Attributes
-    ----------
-    s3 : the server; see `s3_server.S3`.
-    settings : pyiceberg's, of the store.
-    sql, rest : settings of two catalogs of the same table, for `load_catalog`.
-    server : of the catalog `rest`.
-    """
-
-    def __init__(self, s3: Any, folder: Path) -> None:
-        from support.servers.iceberg_rest import IcebergRest
-
-        self.s3, self._folder = s3, folder
-        given = s3.storage_options
-        self.settings = {
-            "s3.endpoint": given["aws_endpoint"],
-            "s3.access-key-id": given["aws_access_key_id"],
-            "s3.secret-access-key": given["aws_secret_access_key"],
-            "s3.region": given["aws_region"],
-        }
-        uri = f"sqlite:///{folder}/catalog.db?timeout=60"
-        self.sql = {"type": "sql", "uri": uri, "warehouse": s3.url("warehouse"), **self.settings}
-        self.server = IcebergRest(self.open("sql"), self.settings)
-        self.rest = {"type": "rest", "uri": self.server.uri}
-        self._saved: dict[str, bytes] = {}
-        self._acting: list[threading.Event] = []
-
-    def open(self, kind: str) -> Any:
-        return catalogs.load_catalog("catalog", **getattr(self, kind))
-
-    def create(self) -> None:
-        """Make the table, of five files in partitions."""
-        from pyiceberg.transforms import IdentityTransform
-
-        catalog = self.open("sql")
-        catalog.create_namespace("db")
-        table = catalog.create_table(NAME, tables.rows(0).schema)
-        with table.update_spec() as update:
-            update.add_field("p", IdentityTransform(), "p")
-        table.append(tables.rows(0))
-        self._saved = {key: self.s3.get(key) for key in self.keys()}
-        shutil.copy(self._folder / "catalog.db", self._folder / "saved.db")
-
-    def restore(self) -> None:
-        """Bring the table back to what `create` has made."""
-        for key in self.keys():
-            self.s3.delete(key)
-        for key, data in self._saved.items():
-            self.s3.put(key, data)
-        shutil.copy(self._folder / "saved.db", self._folder / "catalog.db")
-
-    def keys(self) -> set[str]:
-        pages = self.s3.client().get_paginator("list_objects_v2").paginate(Bucket=self.s3.bucket)
-        found = {item["Key"] for page in pages for item in page.get("Contents", ())}
-        return {key for key in found if not key.endswith("/")}  # pyarrow makes objects for folders
-
-    def load(self) -> Any:
-        return self.open("sql").load_table(NAME)
-
-    def read(self) -> Counter[Any]:
-        """Return the rows by pyiceberg."""
-        return tables.contents(self.load().scan().to_arrow())
-
+class Store(IcebergStore):
     def count_replacing(self) -> int:
         """Return how many snapshots have exchanged files."""
         return sum(one.summary.operation.value == "replace" for one in self.load().snapshots())
@@ -121,33 +52,6 @@ class Store:
         embed_table(NAME, ["id"], catalog=self.open("sql"))
         assert self.read() == expected
         assert not embed_table(NAME, ["id"], catalog=self.open("sql")).changed
-
-    def at_request(self, step: int, act: Callable[[], Any]) -> list[Any]:
-        """Call a function before the request of a number, to the store or the catalog; return what it has returned."""
-        numbers, lock, done = itertools.count(), threading.Lock(), []
-
-        def count(request: Any) -> None:
-            with lock:
-                is_now = next(numbers) == step
-                acting = threading.Event()
-                self._acting += [acting] * is_now
-            if is_now:
-                try:
-                    done.append(act())
-                finally:
-                    acting.set()
-
-        self.s3.before(None, count, times=1_000_000)
-        self.server.before = count
-        return done
-
-    def calm(self) -> None:
-        """Leave the next requests alone, once what was called has ended: a client that waits too long sends again."""
-        for acting in self._acting:
-            assert acting.wait(300)
-        self._acting.clear()
-        self.s3._state.before.clear()
-        self.server.before = self.server.after = lambda request: None
 
 
 @pytest.fixture
