@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 from pyroaring import BitMap64
 
 from ...errors import ParquetBloomError
@@ -38,11 +37,11 @@ class RowDeletes(NamedTuple):
 
     Attributes
     ----------
-    added : {path of a data file, as the metadata has it: new deletes of its partition}.
+    added : {path of a data file, as the metadata has it: new deletes of its partition}, a data file for each partition.
     changed : what becomes of those that there are.
     """
 
-    added: Mapping[str, NewDelete]
+    added: Mapping[str, Sequence[NewDelete]]
     changed: Mapping[DeleteKey, DeleteChange]
 
 
@@ -96,8 +95,10 @@ class RowHider:
         # A vector takes the place of all that deletes rows of its file by position.
         over = change.hidden if has_vectors else ()
         obsolete = [file for rows in (*over, *change.removed) for file in self._list_own(rows.old.entry)]
-        write = self._write_vectors if has_vectors else self._write_positions
-        return RowDeletes(write(change.hidden), {make_key(file): DeleteChange(False, ()) for file in obsolete})
+        added: dict[str, list[NewDelete]] = {}
+        for like, new in (self._write_vectors if has_vectors else self._write_positions)(change.hidden):
+            added.setdefault(like, []).append(new)
+        return RowDeletes(added, {make_key(file): DeleteChange(False, ()) for file in obsolete})
 
     def _list_own(self, path: str) -> list[DeleteFile]:
         """Return the delete files, and the vector, that are about one data file alone."""
@@ -108,36 +109,41 @@ class RowHider:
         own = [file for file in applied.positions if find_target(file, {plain}) == plain]
         return own if applied.vector is None else [*own, applied.vector]
 
-    def _write_positions(self, hidden: Sequence[HiddenRows]) -> dict[str, NewDelete]:
-        """Write a file for each partition."""
-        groups: dict[Partition, dict[str, NDArray[np.int64]]] = {}
-        for old, rows in hidden:
-            groups.setdefault(self._contents.manifests.partitions[self._rows[old.entry]], {})[old.entry] = rows
-        added = {}
-        for group in groups.values():
-            names = sort_paths(group)
+    def _write_positions(self, hidden: Sequence[HiddenRows]) -> Iterator[tuple[str, NewDelete]]:
+        """Write a file for each partition; yield one of its data files with it."""
+        for group in self._group(hidden).values():
+            rows_of = {old.entry: rows for old, rows in group}
+            names = sort_paths(rows_of)
             path = self._name_file(names[0], "deletes.parquet")
-            size = write_position_file(self._io, path, ((name, group[name]) for name in names))
-            count, bounds = sum(map(len, group.values())), (names[0].encode(), names[-1].encode())
-            added[names[0]] = NewDelete(path, "PARQUET", self._sequence, size, count, None, None, None, *bounds)
-        return added
+            size = write_position_file(self._io, path, ((name, rows_of[name]) for name in names))
+            count, bounds = sum(map(len, rows_of.values())), (names[0].encode(), names[-1].encode())
+            yield names[0], NewDelete(path, "PARQUET", self._sequence, size, count, None, None, None, *bounds)
 
-    def _write_vectors(self, hidden: Sequence[HiddenRows]) -> dict[str, NewDelete]:
+    def _write_vectors(self, hidden: Sequence[HiddenRows]) -> Iterator[tuple[str, NewDelete]]:
         """Write a vector for each data file, all into one Puffin file."""
         if not hidden:
-            return {}
+            return
         path = self._name_file(hidden[0].old.entry, "deletes.puffin")
-        added = {}
+        added = []
         with self._io.new_output(path).create(overwrite=True) as stream:
             puffin = PuffinWriter(stream)
-            for old, rows in hidden:
-                positions = BitMap64(rows.astype(np.uint64))
-                deleted = self._snapshot.deletes.get(old.path)
-                if deleted is not None:
-                    count = self._contents.manifests.record_counts[self._rows[old.entry]]
-                    positions |= BitMap64(deleted.find_positions(range(count)).astype(np.uint64))
-                blob, count = make_vector_blob(positions), len(positions)
-                where = puffin.add(old.entry, blob, count), len(blob)
-                added[old.entry] = NewDelete(path, "PUFFIN", self._sequence, 0, count, old.entry, *where, None, None)
+            for group in self._group(hidden).values():
+                for old, rows in group:
+                    positions = BitMap64(rows.astype(np.uint64))
+                    deleted = self._snapshot.deletes.get(old.path)
+                    if deleted is not None:
+                        count = self._contents.manifests.record_counts[self._rows[old.entry]]
+                        positions |= BitMap64(deleted.find_positions(range(count)).astype(np.uint64))
+                    blob, count = make_vector_blob(positions), len(positions)
+                    where = puffin.add(old.entry, blob, count), len(blob)
+                    new = NewDelete(path, "PUFFIN", self._sequence, 0, count, old.entry, *where, None, None)
+                    added.append((group[0].old.entry, new))
             size = puffin.finish()
-        return {data_file: new._replace(size=size) for data_file, new in added.items()}
+        for data_file, new in added:
+            yield data_file, new._replace(size=size)
+
+    def _group(self, hidden: Sequence[HiddenRows]) -> dict[Partition, list[HiddenRows]]:
+        groups: dict[Partition, list[HiddenRows]] = {}
+        for each in hidden:
+            groups.setdefault(self._contents.manifests.partitions[self._rows[each.old.entry]], []).append(each)
+        return groups

@@ -25,7 +25,6 @@ from ..iceberg.manifests import (
     ListedManifest,
     ManifestFiles,
     read_files,
-    read_list,
 )
 from ..table_snapshot import TableSnapshot
 from .exchange_files import RowChange
@@ -90,13 +89,13 @@ class _FileChanges(NamedTuple):
     replaced : {data file: its new place}.
     removed : data files that the table no longer has.
     deletes : what becomes of delete files.
-    added_deletes : {data file: new deletes of its partition}.
+    added_deletes : {data file: new deletes of its partition}; one file for each partition is enough.
     """
 
     replaced: Mapping[str, NewPath]
     removed: Collection[str]
     deletes: Mapping[DeleteKey, DeleteChange]
-    added_deletes: Mapping[str, NewDelete]
+    added_deletes: Mapping[str, Sequence[NewDelete]]
 
     def find_in(self, files: ManifestFiles) -> int:
         """Return how many of the data files that change are in a manifest."""
@@ -217,17 +216,16 @@ class SnapshotWriter:
 
     def _write(self, changes: _FileChanges, operation: snapshots.Operation, note: Mapping[str, str]) -> Snapshot:
         """Write manifests and their list, and return pyiceberg's description of the snapshot."""
-        contents, metadata = self._contents, self._metadata
-        parent = contents.snapshot
+        metadata, parent, listed = self._metadata, self._contents.snapshot, self._contents.manifests.listed
         if parent is None:
             raise ParquetBloomError("its metadata lists no files any more", path=self._table_name)
         first_row, sequence = self._next_row, metadata.next_sequence_number()
-        listed, _ = read_list(self._io, parent.manifest_list, self._table_name)
         stored = StoredRecords(self._io, parent.manifest_list, self._table_name)
+        if stored.decode({_PATH: None}).fields[_PATH].array.to_pylist() != [each.path for each, _ in listed]:
+            raise ParquetBloomError("its list of manifests is not the one from before", path=self._table_name)
         always = self._extend_list(stored)
         records, found = [], 0
-        for row, manifest in enumerate(listed):
-            files = self._read_files(manifest)
+        for row, (manifest, files) in enumerate(listed):
             if not files.paths and not files.deletes:
                 continue  # what it says was for the snapshot that added it
             self._draft_deletes(row, manifest, files, changes.added_deletes)
@@ -243,7 +241,8 @@ class SnapshotWriter:
         for draft in self._drafts.values():
             records.append(stored.encode(draft.row, always | self._write_new_deletes(draft, sequence)))
         drafted = sum(len(draft.records) for draft in self._drafts.values())
-        if (found, drafted) != (len(changes.replaced) + len(changes.removed), len(changes.added_deletes)):
+        due = len(changes.replaced) + len(changes.removed), sum(map(len, changes.added_deletes.values()))
+        if (found, drafted) != due:
             raise ParquetBloomError("its metadata lists other files than before", path=self._table_name)
         path = self._new_file(f"snap-{self.snapshot_id}-0-{self._name}.avro")
         meta = {"snapshot-id": self.snapshot_id, "parent-snapshot-id": parent.snapshot_id}
@@ -404,7 +403,7 @@ class SnapshotWriter:
         }
 
     def _draft_deletes(
-        self, row: int, manifest: ListedManifest, files: ManifestFiles, added: Mapping[str, NewDelete]
+        self, row: int, manifest: ListedManifest, files: ManifestFiles, added: Mapping[str, Sequence[NewDelete]]
     ) -> None:
         """Make the entries of new deletes of the partitions of a manifest's data files, which lend them the others."""
         if added.keys().isdisjoint(files.paths):
@@ -414,8 +413,7 @@ class SnapshotWriter:
         draft = self._drafts.setdefault((manifest.spec_id, stored.schema), _Draft(row, manifest, stored))
         partitions = dict(zip(files.paths, files.partitions, strict=True))
         for number, entry in enumerate(_list_entries(stored, manifest, None)):
-            new = added.get(entry.path)
-            if entry.status != DELETED and new is not None:
+            for new in () if entry.status == DELETED else added.get(entry.path, ()):
                 changes = always | self._add_delete(entry, new) | {_ENTRY_SEQUENCE: None}
                 draft.records.append(stored.encode(number, changes))
                 draft.deletes.append(new.make_file(partitions[entry.path]))

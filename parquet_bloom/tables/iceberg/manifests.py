@@ -182,7 +182,7 @@ class DeleteFile(NamedTuple):
 
 @dataclass(frozen=True)
 class ManifestFiles:
-    """The live files of one manifest; the lists and maps have an entry for each data file. See `entries.Manifests`."""
+    """The live files of one manifest; the lists and maps have an entry for each data file. See `Manifests`."""
 
     paths: list[str]
     formats: list[str]
@@ -455,12 +455,14 @@ class Manifests:
 
     Attributes
     ----------
+    listed : the manifests, in their order, and what was read of each.
     paths : as they are written in the metadata.
     sequence_numbers : UNKNOWN_SEQUENCE where the manifest does not say.
     partitions : see `Partition`; `values` has the values as they are.
     deletes : the delete files.
     """
 
+    listed: list[tuple[ListedManifest, ManifestFiles]] = field(default_factory=list)
     paths: list[str] = field(default_factory=list)
     formats: list[str] = field(default_factory=list)
     sizes: list[int] = field(default_factory=list)
@@ -474,8 +476,9 @@ class Manifests:
     lower_bounds: FieldMap = field(default_factory=lambda: FieldMap(pa.binary()))
     upper_bounds: FieldMap = field(default_factory=lambda: FieldMap(pa.binary()))
 
-    def add(self, files: ManifestFiles) -> None:
+    def add(self, manifest: ListedManifest, files: ManifestFiles) -> None:
         first = len(self.paths)
+        self.listed.append((manifest, files))
         for name in (
             "paths",
             "formats",
@@ -523,7 +526,8 @@ def read_manifests(
     specs = table.specs()
     for manifest in manifests:
         key = table_id, *manifest, str(specs.get(manifest.spec_id))
-        result.add(cache.get(key, lambda manifest=manifest: _read_manifest(table.io, manifest, specs, name)))  # type: ignore[misc]
+        files = cache.get(key, lambda manifest=manifest: _read_manifest(table.io, manifest, specs, name))  # type: ignore[misc]
+        result.add(manifest, files)
     return result
 
 

@@ -44,15 +44,14 @@ class DuckdbReader:
     def __init__(self, process: LineProcess):
         self._process = process
 
-    def read(self, metadata: str, column: str, condition: str = "true") -> list[int]:
-        """Return the values of a column of integers, ascending; raises AssertionError if DuckDB fails.
+    def read(self, metadata: str, column: str, condition: str = "true") -> list[int] | str:
+        """Return the values of a column of integers, ascending; or DuckDB's error.
 
         Parameters
         ----------
         metadata : the path of a metadata file.
         """
-        answer = json.loads(self._process.ask(json.dumps([metadata, column, condition])))
-        assert isinstance(answer, list), answer
+        answer: list[int] | str = json.loads(self._process.ask(json.dumps([metadata, column, condition])))
         return answer
 
 

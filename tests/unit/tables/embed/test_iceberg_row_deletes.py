@@ -2,23 +2,28 @@
 
 from __future__ import annotations
 
+import errno
 import random
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import partial, partialmethod
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from support.engines.iceberg_duckdb import open_duckdb
 from support.random_cases.hunting import seeds
 from support.scale import scaled
+from support.servers.iceberg_store import NAME, IcebergStore
 from support.writers import changing_tables as tables
-from support.writers.iceberg_tables import PATH_ID, list_entries
+from support.writers.iceberg_tables import PATH_ID, POSITION_ID, HandTable, list_entries
 
 import parquet_bloom
+from parquet_bloom.errors import ParquetBloomError, StorageError
 from parquet_bloom.tables.embed.embed_table import embed_table
-from parquet_bloom.tables.embed.exchange_files import HiddenRows, RowChange, TableState
+from parquet_bloom.tables.embed.exchange_files import CommitConflict, HiddenRows, RowChange, TableState
 from parquet_bloom.tables.embed.exchange_iceberg import IcebergTarget
 from parquet_bloom.tables.iceberg.iceberg_table import iceberg
 
@@ -129,6 +134,212 @@ def test_position_deletes_of_a_partitioned_table(tmp_path: Path) -> None:
     check_manifests(table)
 
 
+FIELDS = [{"id": 1, "name": "id", "required": False, "type": "long"}]
+
+
+def make_hand(folder: Path, version: int, files: int = 3) -> tuple[HandTable, list[Any]]:
+    """Return a table of files of ten rows, whose ids begin at 0, 10 and 20, and their entries."""
+    hand = HandTable(folder / "table", [FIELDS], version=version)
+    parts = [pa.table({"id": pa.array(range(10 * n, 10 * n + 10), pa.int64())}) for n in range(files)]
+    return hand, [hand.write_file(part, {"id": 1}, sequence=3) for part in parts]
+
+
+def register(hand: HandTable, folder: Path) -> Any:
+    return tables.make_catalog(folder).register_table("db.events", hand.write_metadata())
+
+
+def test_vectors_take_the_place_of_what_there_was(tmp_path: Path) -> None:
+    """Of older vectors, and of position deletes from before an upgrade, unless these are about other files too."""
+    from pyiceberg.table.puffin import PuffinFile
+
+    hand, files = make_hand(tmp_path, 3)
+    one, two, three = (entry.path for entry in files)
+    bound = {PATH_ID: two.encode(), POSITION_ID: (3).to_bytes(8, "little")}
+    vectors = hand.write_vectors({one: [0, 5]}, sequence=6)
+    single = hand.write_positions([(two, 3)], sequence=7, metrics={"lower": bound, "upper": bound})
+    both = hand.write_positions([(two, 1), (three, 0)], sequence=5)
+    hand.add_snapshot([*files, *vectors, single, both], first_row=100)
+    table = register(hand, tmp_path)
+    old = tables.reload(table).current_snapshot()
+    before = read(table)
+    snapshot = delete(table, {one: [9], two: [0, 9]})
+    expected = sorted(set(before) - {9, 10, 19})
+    assert read(table) == expected
+    assert read(table, old.snapshot_id) == before
+    found = {entry["referenced_data_file"]: entry for entry in list_entries(tables.reload(table), 1)}
+    assert {name: (entry["record_count"], entry["status"]) for name, entry in found.items()} == {
+        one: (3, 1),
+        two: (4, 1),
+        None: (2, 0),
+    }
+    assert found[None]["file_path"] == both.path
+    content = Path(plain(found[one]["file_path"])).read_bytes()
+    assert found[one]["file_path"] == found[two]["file_path"]
+    blobs = {blob.properties["referenced-data-file"]: blob for blob in PuffinFile(content).footer.blobs}
+    for name in (one, two):
+        assert (blobs[name].offset, blobs[name].length) == (
+            found[name]["content_offset"],
+            found[name]["content_size_in_bytes"],
+        )
+    summary = snapshot.summary.additional_properties
+    names = ("added-dvs", "added-position-deletes", "removed-dvs", "removed-position-delete-files")
+    assert [summary[name] for name in names] == ["2", "7", "1", "1"]
+    # Rows keep their ids, and no ids are taken.
+    assert (snapshot.first_row_id, snapshot.added_rows) == (130, 0)
+    assert tables.reload(table).metadata.next_row_id == 130
+    delete(table, {three: [1]}, [two])
+    assert read(table) == sorted(set(expected) - {*range(10, 20), 21})
+    assert {entry["referenced_data_file"] for entry in list_entries(tables.reload(table), 1)} == {one, three, None}
+    assert embed_table(table, ["id"]).changed
+    assert read(table) == sorted(set(expected) - {*range(10, 20), 21})
+
+
+def test_files_of_which_all_rows_are_deleted(tmp_path: Path) -> None:
+    """They go, with the deletes that are about them alone; what is left empty is left out of the next snapshot."""
+    table = tables.make_iceberg(tmp_path, 3)
+    paths = sorted(file.entry for file in open_target(table).read_state().files)
+    delete(table, {paths[0]: [1, 2], paths[1]: [5]})
+    live = read(table)
+    snapshot = delete(table, {paths[1]: [6]}, [paths[0]])
+    gone = pq.read_table(plain(paths[0]))["id"].to_pylist() + pq.read_table(plain(paths[1]))["id"].to_pylist()[6:7]
+    assert read(table) == sorted(set(live) - set(gone))
+    assert len(list_entries(tables.reload(table), 1)) == 2  # the first one is about two data files
+    summary = snapshot.summary.additional_properties
+    assert [summary[name] for name in ("deleted-data-files", "deleted-records", "total-records")] == ["1", "100", "200"]
+    delete(table, {}, paths[1:])
+    assert read(table) == []
+    assert tables.reload(table).current_snapshot().summary.additional_properties["total-data-files"] == "0"
+    tables.reload(table).append(tables.rows(7_000, 10))
+    delete(table, find_rows(table, [7_001]))
+    assert read(table) == [7_000, *range(7_002, 7_010)]
+    check_manifests(table)
+    manifests = tables.reload(table).current_snapshot().manifests(table.io)
+    assert all(one.added_files_count or one.existing_files_count for one in manifests)
+
+
+def test_equality_deletes_stay(tmp_path: Path) -> None:
+    hand, files = make_hand(tmp_path, 2)
+    hand.add_snapshot([*files, hand.write_equality(pa.table({"id": [3, 21]}), {"id": 1}, sequence=50)])
+    table = register(hand, tmp_path)
+    delete(table, {files[0].path: [4], files[2].path: [0, 9]})  # of which 20 was not deleted so far, and 29
+    assert read(table, engines=["duckdb"]) == sorted({*range(30)} - {3, 4, 20, 21, 29})
+    assert {entry["content"] for entry in list_entries(tables.reload(table), 1)} == {1, 2}
+
+
+def files_in(folder: Path) -> set[Path]:
+    return {path for path in folder.rglob("*") if path.is_file() and ".db" not in path.suffix}
+
+
+def test_what_is_refused_by_name(tmp_path: Path) -> None:
+    table = tables.make_iceberg(tmp_path, 1, version=1)
+    (path,) = (file.entry for file in open_target(table).read_state().files)
+    files = files_in(tmp_path)
+    with pytest.raises(ParquetBloomError, match="version 1 cannot hide rows: upgrade it to version 2 first"):
+        delete(table, {path: [1]})
+    with tables.reload(table).transaction() as transaction:
+        transaction.upgrade_table_version(2)
+    files = files_in(tmp_path)
+    for rows in ([-1], [100], [3, 3], []):
+        with pytest.raises(ParquetBloomError, match="are not numbers of its 100 rows in ascending order"):
+            delete(table, {path: rows})
+    assert files_in(tmp_path) == files
+    delete(table, {path: [99]})  # its manifest is of version 1
+    assert len(read(table)) == 99
+    delete(table, {}, [path])
+    assert read(table) == []
+
+
+@pytest.mark.parametrize("name", ["append", "delete", "delete all", "overwrite", "embed", "add a column"])
+def test_another_writer_was_first(tmp_path: Path, name: str) -> None:
+    table = tables.make_iceberg(tmp_path, 2)
+    target = open_target(table)
+    state = target.read_state()
+    if name == "embed":
+        embed_table(table, ["id"])
+    else:
+        tables.ICEBERG_OPERATIONS[name].run(tables.reload(table))
+    files, before = files_in(tmp_path), read(table)
+    change = make_change(state, {state.files[0].entry: [5, 7]})
+    if name == "add a column":  # the files are the same
+        target.commit_rows(state, change)
+        assert len(read(table)) == len(before) - 2
+        return
+    with pytest.raises(CommitConflict):
+        target.commit_rows(state, change)
+    assert (files_in(tmp_path), read(table)) == (files, before)
+
+
+@pytest.mark.parametrize("version", [2, 3])
+@pytest.mark.parametrize("error", [KeyboardInterrupt(), OSError(errno.ENOSPC, "no space left")], ids=["stop", "full"])
+def test_a_commit_that_ends_at_any_step(
+    tmp_path: Path, version: int, error: BaseException, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """When a file is opened or begun: the table is as it was, and nothing is left behind."""
+    from pyiceberg.io.pyarrow import PyArrowFile
+
+    hand, files = make_hand(tmp_path, version)
+    paths = [entry.path for entry in files]
+    deletes = hand.write_vectors({paths[0]: [0]}, sequence=6) if version == 3 else []
+    hand.add_snapshot([*files, *deletes], first_row=100 if version == 3 else None)
+    table = register(hand, tmp_path)
+    before, found, left = read(table), files_in(tmp_path), [0]
+
+    def step(genuine: Any, *args: Any, **more: Any) -> Any:
+        left[0] -= 1
+        if not left[0]:
+            raise error
+        return genuine(*args, **more)
+
+    for kind in ("open", "create"):
+        monkeypatch.setattr(PyArrowFile, kind, partialmethod(partial(step, getattr(PyArrowFile, kind))))
+    for number in range(1, 50):
+        target = open_target(table)
+        state = target.read_state()
+        change = make_change(state, {paths[0]: [3], paths[1]: [4]}, paths[2:])
+        left[0] = number
+        try:
+            target.commit_rows(state, change)
+            break
+        except (KeyboardInterrupt, StorageError):
+            left[0] = 0
+            assert target.find_commit(state, ()) is None
+        assert files_in(tmp_path) == found
+        assert tables.reload(table).current_snapshot().snapshot_id == state.version
+    assert number > 8
+    left[0] = 0
+    assert read(table) == sorted(set(before) - {3, 14, *range(20, 30)})
+
+
+@pytest.fixture
+def store(s3: Any, tmp_path: Path) -> Iterator[IcebergStore]:
+    made = IcebergStore(s3, tmp_path)
+    made.create()
+    yield made
+    made.server.close()
+
+
+@pytest.mark.parametrize("kind", ["sql", "rest"])
+def test_a_table_in_a_store(store: IcebergStore, kind: str) -> None:
+    """Another writer is in between, at first; each file that is left behind is one of the table's."""
+    target = IcebergTarget(iceberg(NAME, catalog=store.open(kind)).latest(outside=True))
+    state = target.read_state()
+    first = state.files[0]
+    ids = pq.read_table(first.path.removeprefix("s3://"), filesystem=store.load().io.fs_by_scheme("s3", None))["id"]
+    change = make_change(state, {first.entry: [2, 3]})
+    store.load().append(tables.rows(9_000, 1))
+    keys = store.keys()
+    with pytest.raises(CommitConflict):
+        target.commit_rows(state, change)
+    assert store.keys() == keys
+    before, state = store.read(), target.read_state()
+    target.commit_rows(state, make_change(state, {first.entry: [2, 3]}))
+    gone = ids.to_pylist()[2:4]
+    assert store.read() == tables.kept(lambda row: row[0] not in gone)(before)
+    found = parquet_bloom.read_table(iceberg(NAME, catalog=store.open(kind)), "id >= 0")
+    assert tables.contents(found) == store.read()
+    assert len(store.keys() - keys) == 4  # deletes, their manifest, the list, metadata
+
+
 def test_random_tables(tmp_path: Path) -> None:
     """Rows that are chosen at random, of tables that have deletes of all kinds, in several commits."""
     hidden, removed = 0, 0
@@ -137,8 +348,9 @@ def test_random_tables(tmp_path: Path) -> None:
         drawn = draw_table(rng, tmp_path / str(seed) / "table")
         table = tables.make_catalog(tmp_path / str(seed)).register_table("db.events", drawn.metadata)
         engines = [] if drawn.unusual or drawn.has_equality else ["pyiceberg"]
-        if not drawn.unusual and not (drawn.has_equality and drawn.has_nulls()):
-            engines.append("duckdb")
+        duckdb = open_duckdb()
+        if duckdb is not None and duckdb.read(plain(drawn.metadata), "id") == drawn.list_ids():
+            engines.append("duckdb")  # which it cannot read of tables with some kinds of equality deletes
         try:
             assert read(table, engines=engines) == drawn.list_ids()
             version, gone = tables.reload(table).metadata.format_version, set[str]()

@@ -3,19 +3,15 @@
 from __future__ import annotations
 
 import io
-import itertools
 import json
 import os
 import signal
-import sqlite3
 import subprocess
 import sys
-import threading
 import warnings
 from collections import Counter
 from collections.abc import Callable, Iterator
 from concurrent.futures import ProcessPoolExecutor
-from contextlib import closing, suppress
 from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
@@ -24,6 +20,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from support.servers.iceberg_store import NAME, IcebergStore
 from support.writers import changing_tables as tables
 from support.writers.iceberg_tables import HandTable, find_row_ids
 
@@ -35,8 +32,6 @@ from parquet_bloom.tables.embed.embed_table import embed_table
 catalogs = pytest.importorskip("pyiceberg.catalog")
 sql = pytest.importorskip("pyiceberg.catalog.sql")
 
-NAME = "db.events"
-
 
 @pytest.fixture(autouse=True)
 def _quick(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
@@ -46,151 +41,16 @@ def _quick(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
         yield
 
 
-class Store:
-    """A table in S3 and its catalogs.
-
-    Attributes
-    ----------
-    s3 : the server; see `s3_server.S3`.
-    settings : pyiceberg's, of the store.
-    sql, rest, glue : settings of catalogs for `load_catalog`: the first two have the same tables, the last one its own.
-    server : of the catalog `rest`.
-    home : "sql", or "glue" after `move_to_glue`: the catalog that decides what the table is.
-    """
-
-    def __init__(self, s3: Any, folder: Path) -> None:
-        from support.servers.iceberg_rest import IcebergRest
-
-        self.s3, self._folder = s3, folder
-        given = s3.storage_options
-        self.settings = {
-            "s3.endpoint": given["aws_endpoint"],
-            "s3.access-key-id": given["aws_access_key_id"],
-            "s3.secret-access-key": given["aws_secret_access_key"],
-            "s3.region": given["aws_region"],
-        }
-        uri = f"sqlite:///{folder}/catalog.db?timeout=60"
-        self.sql = {"type": "sql", "uri": uri, "warehouse": s3.url("warehouse"), **self.settings}
-        given = {"glue.endpoint": s3.endpoint, "glue.region": "us-east-1", "glue.max-retries": 2}
-        keys = {"glue.access-key-id": "testing", "glue.secret-access-key": "testing"}
-        self.glue = {"type": "glue", "warehouse": s3.url("warehouse"), **given, **keys, **self.settings}
-        self.server = IcebergRest(self.open("sql"), self.settings)
-        self.rest = {"type": "rest", "uri": self.server.uri}
-        self.home = "sql"
-        self._saved: dict[str, bytes] = {}
-        self._location = ""
-        self._acting: list[threading.Event] = []
-
-    def open(self, kind: str) -> Any:
-        return catalogs.load_catalog("catalog", **getattr(self, kind))
-
-    def create(self) -> None:
-        """Make the table, of five files in partitions."""
-        from pyiceberg.transforms import IdentityTransform
-
-        catalog = self.open("sql")
-        catalog.create_namespace("db")
-        table = catalog.create_table(NAME, tables.rows(0).schema)
-        with table.update_spec() as update:
-            update.add_field("p", IdentityTransform(), "p")
-        table.append(tables.rows(0))
-        self._saved = {key: self.s3.get(key) for key in self.keys()}
-        self._location = table.metadata_location
-        self._copy_database("catalog.db", "saved.db")
-
-    def move_to_glue(self) -> None:
-        """Have Glue hold the table, which `create` has made, from now on."""
-        self.home = "glue"
-        self.open("glue").create_namespace_if_not_exists("db")
-
-    def restore(self) -> None:
-        """Bring the table back to what `create` has made."""
-        for key in self.keys():
-            self.s3.delete(key)
-        for key, data in self._saved.items():
-            self.s3.put(key, data)
-        if self.home == "sql":
-            self._copy_database("saved.db", "catalog.db")
-            return
-        from pyiceberg.exceptions import NoSuchTableError
-
-        catalog = self.open("glue")
-        with suppress(NoSuchTableError):
-            catalog.drop_table(NAME)
-        catalog.register_table(NAME, self._location)
-
-    def _copy_database(self, old: str, new: str) -> None:
-        """Copy it as SQLite does: of a file that is changed in another way, open connections keep old pages."""
-        with (
-            closing(sqlite3.connect(self._folder / old)) as source,
-            closing(sqlite3.connect(self._folder / new)) as copy,
-        ):
-            source.backup(copy)
-
-    def keys(self) -> set[str]:
-        pages = self.s3.client().get_paginator("list_objects_v2").paginate(Bucket=self.s3.bucket)
-        found = {item["Key"] for page in pages for item in page.get("Contents", ())}
-        return {key for key in found if not key.endswith("/")}  # pyarrow makes objects for folders
-
-    def load(self) -> Any:
-        return self.open(self.home).load_table(NAME)
-
-    def read(self) -> Counter[Any]:
-        """Return the rows by pyiceberg."""
-        return tables.contents(self.load().scan().to_arrow())
-
-    def count_replacing(self) -> int:
-        """Return how many snapshots have exchanged files."""
-        return sum(one.summary.operation.value == "replace" for one in self.load().snapshots())
-
-    def check(self, expected: Counter[Any]) -> None:
-        """Check rows by two readers, and that a second run ends the work."""
-        assert self.read() == expected
-        catalog = self.open(self.home)
-        found = parquet_bloom.read_table(parquet_bloom.iceberg(NAME, catalog=catalog), "id >= 0")
-        assert tables.contents(found) == expected
-        embed_table(NAME, ["id"], catalog=catalog)
-        assert self.read() == expected
-        assert not embed_table(NAME, ["id"], catalog=catalog).changed
-
-    def at_request(self, step: int, act: Callable[[], Any]) -> list[Any]:
-        """Call a function before the request of a number, to the store or the catalog; return what it has returned."""
-        numbers, lock, done = itertools.count(), threading.Lock(), []
-
-        def count(request: Any) -> None:
-            with lock:
-                is_now = next(numbers) == step
-                acting = threading.Event()
-                self._acting += [acting] * is_now
-            if is_now:
-                try:
-                    done.append(act())
-                finally:
-                    acting.set()
-
-        self.s3.before(None, count, times=1_000_000)
-        self.server.before = count
-        return done
-
-    def calm(self) -> None:
-        """Leave the next requests alone, once what was called has ended: a client that waits too long sends again."""
-        for acting in self._acting:
-            assert acting.wait(300)
-        self._acting.clear()
-        self.s3._state.before.clear()
-        self.server.before = self.server.after = lambda request: None
-
-
 @pytest.fixture
-def store(s3: Any, tmp_path: Path) -> Iterator[Store]:
-    made = Store(s3, tmp_path)
+def store(s3: Any, tmp_path: Path) -> Iterator[IcebergStore]:
+    made = IcebergStore(s3, tmp_path)
     made.create()
     yield made
     made.server.close()
 
 
 @pytest.mark.parametrize("kind", ["sql", "rest"])
-def test_same_rows_and_one_snapshot(store: Store, kind: str) -> None:
+def test_same_rows_and_one_snapshot(store: IcebergStore, kind: str) -> None:
     before, keys, catalog = store.read(), store.keys(), store.open(kind)
     report = embed_table(NAME, ["id", "s"], catalog=catalog)
     assert (len(report.files), report.skipped, report.attempts) == (5, (), 1)
@@ -210,7 +70,7 @@ def test_glue(s3: Any, tmp_path: Path) -> None:
     """Another writer's commit, and requests that fail or whose answers are lost."""
     from support.servers.s3_server import make_glue_refusal
 
-    made = Store(s3, tmp_path)
+    made = IcebergStore(s3, tmp_path)
     made.server.close()
     name, is_update = f"db{s3.bucket[-6:]}.events", lambda one: one.headers.get("x-amz-target") == "AWSGlue.UpdateTable"
     catalog = made.open("glue")
@@ -274,7 +134,7 @@ def test_version_3(s3: Any, tmp_path: Path, kind: str) -> None:
     metadata = hand.write_metadata()
     for path in hand.root.rglob("*.*"):
         s3.put(str(path).lstrip("/"), path.read_bytes())
-    made = Store(s3, tmp_path)
+    made = IcebergStore(s3, tmp_path)
     namespace = f"db{s3.bucket[-6:]}"
     name, behind = f"{namespace}.v3", made.open("glue" if kind == "glue" else "sql")
     behind.create_namespace(namespace)
@@ -326,7 +186,7 @@ def other_process() -> Iterator[ProcessPoolExecutor]:
     ids=["some", "all"],
 )
 def test_another_writer_between_any_two_requests(
-    store: Store, other_process: ProcessPoolExecutor, kind: str, name: str, steps: Any
+    store: IcebergStore, other_process: ProcessPoolExecutor, kind: str, name: str, steps: Any
 ) -> None:
     before, changes = store.read(), tables.ICEBERG_OPERATIONS[name].changes
     if kind == "glue":
@@ -360,7 +220,7 @@ parquet_bloom.embed_table("db.events", ["id"], catalog=catalog, threads=1)
     [[40, 65], pytest.param(range(1, STEPS, 3), marks=pytest.mark.long)],
     ids=["some", "all"],
 )
-def test_kill_at_any_request(store: Store, kind: str, steps: Any) -> None:
+def test_kill_at_any_request(store: IcebergStore, kind: str, steps: Any) -> None:
     before = store.read()
     if kind == "glue":
         store.move_to_glue()
@@ -405,7 +265,7 @@ def refuse(status: int, kind: str, times: int = 1) -> Callable[[Any], None]:
         *(pytest.param(status, "before", marks=pytest.mark.ci) for status in (0, 500, 502, 504)),
     ],
 )
-def test_an_answer_that_leaves_it_open(store: Store, status: int, when: str) -> None:
+def test_an_answer_that_leaves_it_open(store: IcebergStore, status: int, when: str) -> None:
     """The request is sent again; if the first one was carried out, the second one is refused."""
     before, keys = store.read(), store.keys()
     setattr(store.server, when, refuse(status, "SomeException", 2 if when == "before" else 1))
@@ -416,7 +276,7 @@ def test_an_answer_that_leaves_it_open(store: Store, status: int, when: str) -> 
     store.check(before)
 
 
-def test_busy_servers_are_asked_again(store: Store) -> None:
+def test_busy_servers_are_asked_again(store: IcebergStore) -> None:
     store.server.before = refuse(429, "TooManyRequestsException", 2)
     assert len(embed_table(NAME, ["id"], catalog=store.open("rest")).files) == 5
 
@@ -431,7 +291,9 @@ def test_busy_servers_are_asked_again(store: Store) -> None:
         (409, "CommitFailedException", ConcurrentChangeError, "during each of 2 attempts; nothing was changed"),
     ],
 )
-def test_an_answer_that_refuses_leaves_nothing(store: Store, status: int, kind: str, error: Any, text: str) -> None:
+def test_an_answer_that_refuses_leaves_nothing(
+    store: IcebergStore, status: int, kind: str, error: Any, text: str
+) -> None:
     before, keys = store.read(), store.keys()
     store.server.before = refuse(status, kind, 99)
     with pytest.raises(error, match=text) as caught:
@@ -440,7 +302,7 @@ def test_an_answer_that_refuses_leaves_nothing(store: Store, status: int, kind: 
     assert (store.read(), store.keys()) == (before, keys)
 
 
-def test_while_it_is_open_the_new_files_are_kept(store: Store) -> None:
+def test_while_it_is_open_the_new_files_are_kept(store: IcebergStore) -> None:
     """The request may be carried out later: what it names must be there then."""
     before, keys, late = store.read(), store.keys(), []
     answer = store.server.answer
@@ -468,7 +330,7 @@ def test_while_it_is_open_the_new_files_are_kept(store: Store) -> None:
 # ------------------------------------------------------------------------------------------ stores, names and places
 
 
-def test_large_files_are_copied_by_the_store(store: Store) -> None:
+def test_large_files_are_copied_by_the_store(store: IcebergStore) -> None:
     """Only the columns that get filters are downloaded."""
     count = 1_500_000
     wide = np.random.default_rng(7).integers(0, 1 << 60, count)
@@ -489,7 +351,7 @@ def test_large_files_are_copied_by_the_store(store: Store) -> None:
 
 
 @pytest.mark.parametrize("scheme", ["s3", "s3a"])
-def test_a_location_of_either_scheme_is_found(store: Store, scheme: str) -> None:
+def test_a_location_of_either_scheme_is_found(store: IcebergStore, scheme: str) -> None:
     location = store.s3.url("there/events.v2").replace("s3:", f"{scheme}:")
     for name in ("db.other", "db.later"):
         made = store.open("sql").create_table(name, tables.rows(0).schema, location=f"{location}-{name}")
@@ -501,7 +363,7 @@ def test_a_location_of_either_scheme_is_found(store: Store, scheme: str) -> None
     assert store.count_replacing() == 0  # in the other table
 
 
-def test_settings_of_the_caller_are_for_data_files(store: Store) -> None:
+def test_settings_of_the_caller_are_for_data_files(store: IcebergStore) -> None:
     nowhere = {**store.s3.storage_options, "aws_endpoint": "http://127.0.0.1:1", "max_retries": "0"}
     for given in (store.open("sql"), None):
         table = NAME if given else store.load()
@@ -512,7 +374,7 @@ def test_settings_of_the_caller_are_for_data_files(store: Store) -> None:
     )
 
 
-def test_a_file_system_of_the_caller_is_for_data_files(store: Store, tmp_path: Path) -> None:
+def test_a_file_system_of_the_caller_is_for_data_files(store: IcebergStore, tmp_path: Path) -> None:
     """It is used though the catalog has settings of the store: here for copies of the files."""
     import pyarrow.fs
     from fsspec.implementations.local import LocalFileSystem
@@ -537,7 +399,7 @@ def test_a_file_system_of_the_caller_is_for_data_files(store: Store, tmp_path: P
         parquet_bloom.prune(table, "id >= 0", filesystem=pyarrow.fs.S3FileSystem(region="us-east-1", anonymous=True))
 
 
-def test_a_folder_for_each_file(store: Store) -> None:
+def test_a_folder_for_each_file(store: IcebergStore) -> None:
     properties = {"write.object-storage.enabled": "true"}
     table = store.open("sql").create_table("db.hashed", tables.rows(0).schema, properties=properties)
     for number in range(3):
@@ -549,7 +411,7 @@ def test_a_folder_for_each_file(store: Store) -> None:
     assert tables.read_iceberg(table) == tables.contents(tables.rows(0, 300))
 
 
-def test_files_outside_of_the_table_are_not_opened(store: Store) -> None:
+def test_files_outside_of_the_table_are_not_opened(store: IcebergStore) -> None:
     """Anyone who can write the metadata chooses them."""
     sink = io.BytesIO()
     pq.write_table(tables.rows(500).slice(0, 1), sink)
