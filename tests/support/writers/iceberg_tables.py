@@ -214,7 +214,8 @@ class HandTable:
         from pyiceberg.table.metadata import TableMetadataUtil
         from pyiceberg.types import IntegerType, LongType, NestedField, StructType
 
-        metadata = TableMetadataUtil.parse_obj(self.metadata)
+        known = json.dumps(self.metadata).replace('"variant"', '"binary"').replace("(srid:4326)", "")  # to pyiceberg
+        metadata = TableMetadataUtil.parse_obj(json.loads(known))
         fields = metadata.specs()[spec].partition_type(metadata.schema()).fields
         of_file = [
             NestedField(102, "partition", StructType(*fields), required=True) if each.field_id == 102 else each
