@@ -11,13 +11,12 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from ...errors import ParquetBloomError, PredicateError, printable, shortened
 from ...file.filter_builder import Columns, FilterOptions, parse_columns
-from ...file.many_files import Progress
+from ...file.many_files import Progress, files_at_a_time
 from ...predicate import columns as columns_of
 from ...predicate import parse
 from ...predicate.row_filter import row_mask
 from ...redaction import shown_redacted
 from ...util.messages import count
-from ...util.threads import processors
 from ..delta.delta_table import DeltaSource, delta
 from ..iceberg.catalog_search import is_place, open_at
 from ..iceberg.iceberg_table import IcebergTable, iceberg
@@ -283,7 +282,7 @@ def embed_table(
     storage_options : settings of the store, as named by deltalake and obstore. For the data files of an Iceberg table
         they replace those that its catalog has; metadata files are read and written by the catalog's.
     progress : called with (done, total) after each file, in bytes of the files that get filters.
-    threads : files processed at a time; None for one per processor.
+    threads : files processed at a time; None for one per processor, and at least 8 where the table is in a store.
 
     Raises
     ------
@@ -302,7 +301,7 @@ def embed_table(
     def write(
         target: Target, files: Sequence[LiveFile], chosen: FilterColumns, new_files: NewFiles, progress: Progress
     ) -> Written:
-        number = threads or processors()
+        number = _count_threads(target, files, threads)
         return write_exchanges(target, files, chosen, new_files, dry_run=dry_run, progress=progress, threads=number)
 
     return embed_into(open_target(table, catalog, storage_options), options, write, progress)
@@ -324,7 +323,8 @@ def embed_into(
     chosen = FilterColumns(options.columns, state, target)
     wanted = {f"{_ICEBERG_PROPERTY}{name}": "true" for name in options.columns} if options.set_property else {}
     properties = {name: value for name, value in wanted.items() if state.properties.get(name) != value}
-    found = find_candidates(_choose_files(state, options.where, target.name), chosen, options.threads or processors())
+    files = _choose_files(state, options.where, target.name)
+    found = find_candidates(files, chosen, _count_threads(target, files, options.threads))
     todo = _limit(found.lacking, options.max_files, options.max_bytes)
     report = EmbedTableReport(
         target.name,
@@ -361,6 +361,10 @@ def embed_into(
         done_bytes += num_bytes
     skipped = tuple(sorted(report.skipped, key=lambda file: file.path))
     return replace(report, skipped=skipped, seconds=time.perf_counter() - started)
+
+
+def _count_threads(target: Target, files: Sequence[LiveFile], threads: int | None) -> int:
+    return threads or files_at_a_time(target.filesystem, (file.path for file in files))
 
 
 def _limit(files: Sequence[LiveFile], max_files: int | None, max_bytes: int | None) -> Sequence[LiveFile]:
