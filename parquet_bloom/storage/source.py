@@ -184,11 +184,11 @@ class Source(ABC):
         return byte_ranges.require_inside(offsets, lengths, self.size, self.name)
 
     def prefetch(self, offsets: NDArray[np.int64], lengths: NDArray[np.int64]) -> None:  # noqa: B027 (most need none)
-        """Fetch ranges that `arrow_file` is about to read, concurrently where that is a request to a store.
+        """Fetch ranges that are about to be read one by one, concurrently where that is a request to a store.
 
-        Without this, pyarrow would wait for them, and Ctrl-C would have no effect meanwhile. The bytes are kept until
-        others are prefetched or the source is closed. If a range is not inside the file, or the ranges are too long
-        together, nothing is fetched.
+        Without this, pyarrow would wait for those of `arrow_file`, and Ctrl-C would have no effect meanwhile. The bytes
+        are kept until others are prefetched or the source is closed. If a range is not inside the file, or the ranges
+        are too long together, nothing is fetched.
         """
 
     def mapped(self) -> MappedFile:
