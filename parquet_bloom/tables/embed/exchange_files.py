@@ -570,19 +570,42 @@ class HiddenRows(NamedTuple):
     rows: NDArray[np.int64]
 
 
+class NewFile(NamedTuple):
+    """A data file that a commit adds, or puts in place of another one.
+
+    Attributes
+    ----------
+    path, size : the file.
+    num_rows : its rows.
+    old : the file whose remaining rows it has; None if its rows are new.
+    partition : of a file with new rows; its meaning is the target's.
+    """
+
+    path: str
+    size: int
+    num_rows: int
+    old: LiveFile | None = None
+    partition: Any = None
+
+
 class RowChange(NamedTuple):
-    """What a commit does to a table's rows.
+    """What a commit does to a table's rows. A file is named once in it.
 
     Attributes
     ----------
     hidden : rows that are deleted and stay in their files.
     removed : files all rows of which are deleted.
     operation : "delete", "upsert".
+    rewritten : files in place of others, in the folders of these. They lack all rows that are deleted, those of before
+        as well: what has deleted them, be it by their positions or by values, does not apply to the new files.
+    added : files with new rows.
     """
 
     hidden: Sequence[HiddenRows]
     removed: Sequence[LiveFile]
     operation: str
+    rewritten: Sequence[NewFile] = ()
+    added: Sequence[NewFile] = ()
 
 
 @shown_redacted

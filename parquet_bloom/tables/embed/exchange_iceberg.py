@@ -10,19 +10,23 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from uuid import uuid4
 
 from ...errors import ParquetBloomError, StorageError
+from ...file.bloom_file import open as open_file
 from ...storage import is_url, resolve_filesystem
 from ...util.lazy import late_module
+from ..iceberg.file_metrics import FileMetrics, find_modes, measure_file
 from ..iceberg.iceberg_deletes import AppliedDeletes
 from ..iceberg.iceberg_snapshot import Contents, make_snapshot
+from ..iceberg.iceberg_statistics import list_fields
 from ..iceberg.iceberg_table import IcebergTable, list_opened
 from ..iceberg.manifests import DeleteFile
 from ..iceberg.metadata_folder import CutShortError, list_predecessors, open_metadata_file
-from ..table_locations import resolve_iceberg_path
+from ..table_locations import require_inside, resolve_iceberg_path
 from .exchange_files import (
     WAY_OUT,
     CommitConflict,
     Exchange,
     LiveFile,
+    NewFile,
     RowChange,
     TableState,
     Target,
@@ -31,6 +35,7 @@ from .exchange_files import (
 )
 from .hidden_rows import require_deletable
 from .moved_deletes import explain_deletes
+from .new_data import AddedFile
 from .own_metadata import OWN_VERSION, SameSequence, checks_itself, write_own_metadata
 from .snapshot_writer import NewPath, SnapshotWriter
 
@@ -134,15 +139,35 @@ class IcebergTarget(Target):
     def commit(
         self, state: TableState, exchanges: Sequence[Exchange], columns: Sequence[str], properties: Mapping[str, str]
     ) -> int | None:
-        replaced = {exchange.old.entry: NewPath(_name_in_metadata(exchange), exchange.size) for exchange in exchanges}
+        contents: Contents = state.handle
+        replaced = {each.old.entry: NewPath(_name_in_metadata(each, contents), each.size) for each in exchanges}
         note = {"parquet-bloom.columns": ", ".join(columns)}
         write = (lambda writer: writer.exchange(replaced, note)) if exchanges else None
         return self._commit(state, write, properties)
 
     def commit_rows(self, state: TableState, change: RowChange) -> int | None:
-        require_deletable(state.handle, change)
+        contents: Contents = state.handle
+        require_deletable(contents, change, self.name)
+        modes = find_modes(contents.schema, state.properties) if change.rewritten or change.added else {}
+        fields = list_fields(contents.schema, state.schema)
+
+        def measure(new: NewFile) -> FileMetrics:
+            with open_file(new.path, filesystem=self.filesystem) as file:
+                metrics = measure_file(file, state.columns or (), fields, modes)
+                if (file.source.size, metrics.num_rows) != (new.size, new.num_rows):
+                    raise ParquetBloomError("the new file is not as it was written", path=new.path)
+            return metrics
+
+        replaced = {
+            new.old.entry: NewPath(_name_in_metadata(new, contents), new.size, measure(new))
+            for new in change.rewritten
+            if new.old is not None
+        }
+        added = [
+            AddedFile(_name_in_metadata(new, contents), new.size, measure(new), new.partition) for new in change.added
+        ]
         note = {"parquet-bloom.operation": change.operation}
-        return self._commit(state, lambda writer: writer.change_rows(change, state.snapshot, note), {})
+        return self._commit(state, lambda writer: writer.change_rows(change, replaced, added, state.snapshot, note), {})
 
     def _commit(
         self, state: TableState, write: Callable[[SnapshotWriter], Snapshot] | None, properties: Mapping[str, str]
@@ -345,7 +370,10 @@ def _list_moved(deletes: AppliedDeletes | None) -> list[DeleteFile]:
     return [*deletes.positions, *([] if deletes.vector is None else [deletes.vector])]
 
 
-def _name_in_metadata(exchange: Exchange) -> str:
-    """Return the path of a new file, written as that of the old one is."""
-    folder: str = exchange.old.entry.rpartition("/")[0]
-    return f"{folder}/{os.path.basename(exchange.path)}"
+def _name_in_metadata(new: Exchange | NewFile, contents: Contents) -> str:
+    """Return the path of a new file, written as those of old files are: in the same folder, or in that of the table."""
+    if new.old is not None:
+        folder: str = new.old.entry.rpartition("/")[0]
+        return f"{folder}/{os.path.basename(new.path)}"
+    require_inside([new.path], contents.root)
+    return contents.table.location().rstrip("/") + new.path[len(contents.root.rstrip("/")) :]

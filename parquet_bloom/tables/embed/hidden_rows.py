@@ -45,18 +45,27 @@ class RowDeletes(NamedTuple):
     changed: Mapping[DeleteKey, DeleteChange]
 
 
-def require_deletable(contents: Contents, change: RowChange) -> None:
-    """Raise ParquetBloomError unless rows can be deleted as a commit is to do."""
+def require_deletable(contents: Contents, change: RowChange, name: str) -> None:
+    """Raise ParquetBloomError unless rows can be deleted as a commit is to do; `name` is the table's."""
     version = contents.table.metadata.format_version
     if change.hidden and version < POSITIONS_SINCE:
-        raise ParquetBloomError(f"a table of format version {version} cannot hide rows: upgrade it to version 2 first")
+        problem = f"a table of format version {version} cannot hide rows: upgrade it to version {POSITIONS_SINCE} first"
+        raise ParquetBloomError(problem, path=name)
+    if change.rewritten and version >= VECTORS_SINCE:
+        problem = f"rows of a table of format version {version} have ids, which files that are written anew would lose"
+        raise ParquetBloomError(f"{problem}: hide the rows instead", path=name)
     counts = dict(zip(contents.manifests.paths, contents.manifests.record_counts, strict=True))
+    for old in (*(each.old for each in change.hidden), *(new.old for new in change.rewritten)):
+        if old is not None and old.reason is not None:
+            raise ParquetBloomError(f"its rows cannot be deleted: {old.reason}", path=old.path)
     for old, rows in change.hidden:
-        if old.reason is not None:
-            raise ParquetBloomError(f"rows of the file cannot be deleted: {old.reason}", path=old.path)
         if not len(rows) or rows[0] < 0 or rows[-1] >= counts[old.entry] or (np.diff(rows) <= 0).any():
             problem = f"the rows to be deleted are not numbers of its {counts[old.entry]:,} rows in ascending order"
             raise ParquetBloomError(problem, path=old.path)
+    for new in change.rewritten:
+        if new.old is None or new.num_rows > counts[new.old.entry]:
+            problem = f"its {new.num_rows:,} rows are not the remaining ones of a file of the table"
+            raise ParquetBloomError(problem, path=new.path)
 
 
 class RowHider:
@@ -88,7 +97,8 @@ class RowHider:
         has_vectors = self._contents.table.metadata.format_version >= VECTORS_SINCE
         # A vector takes the place of all that deletes rows of its file by position.
         over = [old for old, _ in change.hidden] if has_vectors else []
-        obsolete = [file for old in (*over, *change.removed) for file in self._list_own(old.entry)]
+        over += [*change.removed, *(new.old for new in change.rewritten if new.old is not None)]
+        obsolete = [file for old in over for file in self._list_own(old.entry)]
         added: dict[str, list[NewDelete]] = {}
         for like, new in (self._write_vectors if has_vectors else self._write_positions)(change.hidden):
             added.setdefault(like, []).append(new)
