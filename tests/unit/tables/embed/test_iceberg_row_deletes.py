@@ -7,6 +7,7 @@ import json
 import os
 import random
 import sqlite3
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import partial, partialmethod
 from pathlib import Path
@@ -463,9 +464,40 @@ def test_a_table_in_a_store(store: IcebergStore, kind: str) -> None:
     assert len(store.keys() - keys) == 4  # deletes, their manifest, the list, metadata
 
 
+def change_at_random(rng: random.Random, table: Any, files: list[Any]) -> Counter[str]:
+    """Hide rows, write files anew and remove files, of a table and of what is known of it; return how many files."""
+    target = open_target(table)
+    state = target.read_state()
+    version = state.handle.table.metadata.format_version
+    done: Counter[str] = Counter()
+    hidden, removed, new = {}, [], []
+    for file in list(files):
+        path, live = file.entry.path, [number for number in range(len(file.rows)) if number not in file.deleted]
+        part = rng.choice([0, 0.1, 0.5, 1])
+        chosen = [number for number in live if rng.random() < part]
+        kept = [number for number in live if number not in chosen]
+        if not kept and rng.random() < 0.5:
+            removed.append(path)
+            files.remove(file)
+            done["removed"] += 1
+        elif kept and version < 3 and rng.random() < 0.3:
+            new.append(write_anew(target, state, path, kept))
+            file.entry.path = f"file://{new[-1].path}"
+            file.rows[:] = [file.rows[number] for number in kept]
+            file.deleted.clear()
+            done["rewritten"] += 1
+        elif chosen and version > 1:
+            hidden[path] = chosen
+            file.deleted.update(chosen)
+            done["hidden"] += 1
+    if done:
+        target.commit_rows(state, make_change(state, hidden, removed)._replace(rewritten=new))
+    return done
+
+
 def test_random_tables(tmp_path: Path) -> None:
     """Rows that are chosen at random, of tables that have deletes of all kinds, in several commits."""
-    hidden, removed = 0, 0
+    done: Counter[str] = Counter()
     for seed in seeds(scaled(4)):
         rng = random.Random(seed)
         drawn = draw_table(rng, tmp_path / str(seed) / "table")
@@ -476,33 +508,13 @@ def test_random_tables(tmp_path: Path) -> None:
             engines.append("duckdb")  # nulls in equality deletes are an error
         try:
             assert read(table, engines=engines) == drawn.list_ids()
-            version, gone = tables.reload(table).metadata.format_version, set[str]()
             for _ in range(3):
                 before, old = drawn.list_ids(), tables.reload(table).current_snapshot()
-                rows, whole = {}, []
-                for file in drawn.files:
-                    if file.entry.path in gone:
-                        continue
-                    live = [number for number in range(len(file.rows)) if number not in file.deleted]
-                    part = rng.choice([0, 0.1, 0.5, 1])
-                    chosen = [number for number in live if rng.random() < part]
-                    if len(chosen) == len(live) and rng.random() < 0.5:
-                        whole.append(file.entry.path)
-                        gone.add(file.entry.path)
-                    elif chosen and version > 1:
-                        rows[file.entry.path] = chosen
-                        hidden += len(chosen)
-                    else:
-                        continue
-                    file.deleted.update(chosen)
-                if rows or whole:
-                    delete(table, rows, whole)
+                done.update(change_at_random(rng, table, drawn.files))
                 assert read(table, engines=engines) == drawn.list_ids()
                 assert read(table, old.snapshot_id, engines=engines) == before
                 check_manifests(table)
-            removed += len(gone)
         except BaseException as error:
             error.add_note(f"seed {seed}: {drawn.metadata}")
             raise
-    assert hidden > 5
-    assert removed
+    assert done.keys() == {"hidden", "removed", "rewritten"}
