@@ -190,7 +190,7 @@ def plan_deletes(
         files.append(ChangedFile(path, len(rows.rows), "removed" if is_emptied else "hidden"))
     if hidden and state.hiding_problem is not None:
         raise ParquetBloomError(f"its rows cannot be hidden: {state.hiding_problem}", path=target.name)
-    return Planned(RowChange(hidden, removed, added, operation), tuple(files))
+    return Planned(RowChange(hidden, removed, operation, added=added), tuple(files))
 
 
 def _is_emptied(file: HiddenRows, state: TableState, filesystem: object | None) -> bool:

@@ -209,11 +209,11 @@ class NewFiles:
         """Note files that other processes may write."""
         self._paths.update(paths)
 
-    def keep(self, exchanges: Iterable[Exchange | NewFile]) -> None:
+    def keep(self, exchanges: Iterable[Exchange | NewFile | RewrittenFile]) -> None:
         """Do not delete files on leaving the context, as they are committed, or may be."""
         self._kept.update(exchange.path for exchange in exchanges)
 
-    def release(self, exchanges: Iterable[Exchange | NewFile]) -> None:
+    def release(self, exchanges: Iterable[Exchange | NewFile | RewrittenFile]) -> None:
         """Take `keep` back: the files are not committed."""
         self._kept.difference_update(exchange.path for exchange in exchanges)
 
@@ -575,6 +575,27 @@ class HiddenRows(NamedTuple):
     rows: NDArray[np.int64]
 
 
+class RewrittenFile(NamedTuple):
+    """A new file in place of one of a table, in its folder.
+
+    It lacks all rows that are deleted, those of before as well: what has deleted them, be it by their positions or by
+    values, does not apply to the new file.
+
+    Attributes
+    ----------
+    old : the file.
+    rows : the numbers in it of the rows that the commit deletes, ascending (int64).
+    path, size : the new file.
+    num_rows : its rows.
+    """
+
+    old: LiveFile
+    rows: NDArray[np.int64]
+    path: str
+    size: int
+    num_rows: int
+
+
 class NewFile(NamedTuple):
     """A file of new rows.
 
@@ -598,19 +619,22 @@ class RowChange(NamedTuple):
     ----------
     hidden : rows that are deleted and stay in their files.
     removed : files that leave the table, with the rows by which they lose their last ones.
-    added : files of new rows.
     operation : "delete" or "upsert".
+    rewritten : files in place of others, without the rows that are deleted.
+    added : files of new rows.
     """
 
     hidden: Sequence[HiddenRows]
     removed: Sequence[HiddenRows]
-    added: Sequence[NewFile]
     operation: str
+    rewritten: Sequence[RewrittenFile] = ()
+    added: Sequence[NewFile] = ()
 
     @property
     def num_rows(self) -> int:
         """Number of rows that are deleted."""
-        return sum(len(file.rows) for file in (*self.hidden, *self.removed))
+        of_files = [*(file.rows for file in (*self.hidden, *self.removed)), *(file.rows for file in self.rewritten)]
+        return sum(map(len, of_files))
 
 
 @shown_redacted

@@ -12,14 +12,20 @@ from uuid import uuid4
 import pyarrow as pa
 
 from ...errors import ParquetBloomError, StorageError
+from ...file.bloom_file import open as open_file
+from ...file.filter_builder import FilterOptions
+from ...file.write_table import write_file
 from ...storage import is_url, resolve_filesystem
+from ...storage.index_folder import Folder
 from ...util.lazy import late_module
+from ..iceberg.file_metrics import FileMetrics, find_modes, measure_file
 from ..iceberg.iceberg_deletes import AppliedDeletes
 from ..iceberg.iceberg_snapshot import Contents, make_snapshot
+from ..iceberg.iceberg_statistics import list_fields
 from ..iceberg.iceberg_table import IcebergTable, list_opened
 from ..iceberg.manifests import DeleteFile
 from ..iceberg.metadata_folder import CutShortError, list_predecessors, open_metadata_file
-from ..table_locations import resolve_iceberg_path
+from ..table_locations import require_inside, resolve_iceberg_path
 from .exchange_files import (
     WAY_OUT,
     CommitConflict,
@@ -27,6 +33,7 @@ from .exchange_files import (
     LiveFile,
     NewFile,
     NewFiles,
+    RewrittenFile,
     RowChange,
     TableState,
     Target,
@@ -35,6 +42,7 @@ from .exchange_files import (
 )
 from .hidden_rows import explain_hiding, require_deletable
 from .moved_deletes import DeletesMover, explain_deletes, name_beside
+from .new_data import AddedFile, split_by_partition
 from .own_metadata import OWN_VERSION, SameSequence, checks_itself, write_own_metadata
 from .snapshot_writer import NewPath, SnapshotWriter, list_deletes
 
@@ -144,7 +152,7 @@ class IcebergTarget(Target):
     def commit(
         self, state: TableState, exchanges: Sequence[Exchange], columns: Sequence[str], properties: Mapping[str, str]
     ) -> int | None:
-        replaced = {exchange.old.entry: NewPath(_name_in_metadata(exchange), exchange.size) for exchange in exchanges}
+        replaced = {exchange.old.entry: NewPath(_name_beside(exchange), exchange.size) for exchange in exchanges}
         note = {"parquet-bloom.columns": ", ".join(columns)}
         write = (lambda writer: writer.exchange(replaced, note)) if exchanges else None
         return self._commit(state, write, properties)
@@ -152,12 +160,35 @@ class IcebergTarget(Target):
     def write_rows(
         self, state: TableState, rows: pa.Table, filters: Sequence[str], new_files: NewFiles
     ) -> list[NewFile]:
-        raise ParquetBloomError("rows cannot be added to Iceberg tables so far", path=self.name)
+        requested = {name: FilterOptions() for name in filters}
+        written = []
+        for partition, name, part in split_by_partition(state.handle.table, rows):
+            path = resolve_iceberg_path(name, self.name)
+            new_files.expect([path])
+            Folder(os.path.dirname(path), self.filesystem).make()
+            size = write_file(part, path, requested, self.filesystem, compression="zstd").new_size
+            written.append(NewFile(path, size, part.num_rows, partition))
+        return written
 
     def commit_rows(self, state: TableState, change: RowChange) -> int | None:
-        require_deletable(state.handle, change)
+        contents: Contents = state.handle
+        require_deletable(contents, change, self.name)
+        modes = find_modes(contents.schema, state.properties) if change.rewritten or change.added else {}
+        fields = list_fields(contents.schema, state.schema)
+
+        def measure(new: NewFile | RewrittenFile) -> FileMetrics:
+            with open_file(new.path, filesystem=self.filesystem) as file:
+                metrics = measure_file(file, state.columns or (), fields, modes)
+                if (file.source.size, metrics.num_rows) != (new.size, new.num_rows):
+                    raise ParquetBloomError("the new file is not as it was written", path=new.path)
+            return metrics
+
+        replaced = {new.old.entry: NewPath(_name_beside(new), new.size, measure(new)) for new in change.rewritten}
+        added = [
+            AddedFile(_name_in_table(new.path, contents), new.size, measure(new), new.entry) for new in change.added
+        ]
         note = {"parquet-bloom.operation": change.operation}
-        return self._commit(state, lambda writer: writer.change_rows(change, state.snapshot, note), {})
+        return self._commit(state, lambda writer: writer.change_rows(change, replaced, added, state.snapshot, note), {})
 
     def _commit(
         self, state: TableState, write: Callable[[SnapshotWriter], Snapshot] | None, properties: Mapping[str, str]
@@ -360,7 +391,13 @@ def _list_moved(deletes: AppliedDeletes | None) -> list[DeleteFile]:
     return [*deletes.positions, *([] if deletes.vector is None else [deletes.vector])]
 
 
-def _name_in_metadata(exchange: Exchange) -> str:
-    """Return the path of a new file, written as that of the old one is."""
-    folder: str = exchange.old.entry.rpartition("/")[0]
-    return f"{folder}/{os.path.basename(exchange.path)}"
+def _name_beside(new: Exchange | RewrittenFile) -> str:
+    """Return the path of a new file as that of the old one is written, in whose folder it is."""
+    folder: str = new.old.entry.rpartition("/")[0]
+    return f"{folder}/{os.path.basename(new.path)}"
+
+
+def _name_in_table(path: str, contents: Contents) -> str:
+    """Return the path of a new file as the table's location is written, in which it is."""
+    require_inside([path], contents.root)
+    return contents.table.location().rstrip("/") + path[len(contents.root.rstrip("/")) :]

@@ -14,7 +14,7 @@ from ..iceberg.iceberg_snapshot import Contents
 from ..iceberg.manifests import DeleteFile, Partition
 from ..table_locations import without_scheme
 from ..table_snapshot import TableSnapshot
-from .exchange_files import HiddenRows, RowChange
+from .exchange_files import HiddenRows, LiveFile, RowChange
 from .moved_deletes import (
     VECTORS_SINCE,
     DeleteChange,
@@ -50,19 +50,27 @@ def explain_hiding(version: int) -> str | None:
     return None if version >= POSITIONS_SINCE else f"it has format version {version}: upgrade it to version 2 first"
 
 
-def require_deletable(contents: Contents, change: RowChange) -> None:
-    """Raise ParquetBloomError unless rows can be deleted as a commit is to do."""
+def require_deletable(contents: Contents, change: RowChange, name: str) -> None:
+    """Raise ParquetBloomError unless rows can be deleted as a commit is to do; `name` is the table's."""
     version = contents.table.metadata.format_version
     problem = explain_hiding(version)
     if change.hidden and problem is not None:
-        raise ParquetBloomError(f"rows cannot be hidden: {problem}")
+        raise ParquetBloomError(f"rows cannot be hidden: {problem}", path=name)
+    if change.rewritten and version >= VECTORS_SINCE:
+        lost = f"rows of a table of format version {version} have ids, which files that are written anew would lose"
+        raise ParquetBloomError(f"{lost}: hide the rows instead", path=name)
     counts = dict(zip(contents.manifests.paths, contents.manifests.record_counts, strict=True))
-    for old, rows in change.hidden:
+    for old in (*(rows.old for rows in change.hidden), *(new.old for new in change.rewritten)):
         if old.reason is not None:
-            raise ParquetBloomError(f"rows of the file cannot be deleted: {old.reason}", path=old.path)
+            raise ParquetBloomError(f"its rows cannot be deleted: {old.reason}", path=old.path)
+    for old, rows in change.hidden:
         if not len(rows) or rows[0] < 0 or rows[-1] >= counts[old.entry] or (np.diff(rows) <= 0).any():
             wrong = f"the rows to be deleted are not numbers of its {counts[old.entry]:,} rows in ascending order"
             raise ParquetBloomError(wrong, path=old.path)
+    for new in change.rewritten:
+        if new.num_rows > counts[new.old.entry]:
+            wrong = f"its {new.num_rows:,} rows are not the remaining ones of a file of the table"
+            raise ParquetBloomError(wrong, path=new.path)
 
 
 class RowHider:
@@ -93,8 +101,9 @@ class RowHider:
         """
         has_vectors = self._contents.table.metadata.format_version >= VECTORS_SINCE
         # A vector takes the place of all that deletes rows of its file by position.
-        over = change.hidden if has_vectors else ()
-        obsolete = [file for rows in (*over, *change.removed) for file in self._list_own(rows.old.entry)]
+        over: list[LiveFile] = [rows.old for rows in change.hidden] if has_vectors else []
+        over += [*(rows.old for rows in change.removed), *(new.old for new in change.rewritten)]
+        obsolete = [file for old in over for file in self._list_own(old.entry)]
         added: dict[str, list[NewDelete]] = {}
         for like, new in (self._write_vectors if has_vectors else self._write_positions)(change.hidden):
             added.setdefault(like, []).append(new)

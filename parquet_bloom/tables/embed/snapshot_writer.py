@@ -11,6 +11,7 @@ from uuid import uuid4
 from ...errors import ParquetBloomError
 from ...util.lazy import late_module
 from ..iceberg.avro_rewrite import StoredRecords
+from ..iceberg.file_metrics import FileMetrics
 from ..iceberg.iceberg_deletes import AppliedDeletes
 from ..iceberg.iceberg_snapshot import Contents
 from ..iceberg.manifests import (
@@ -30,6 +31,7 @@ from ..table_snapshot import TableSnapshot
 from .exchange_files import RowChange
 from .hidden_rows import RowHider
 from .moved_deletes import DeleteChange, DeleteKey, DeletesMover, NewDelete, make_key, name_beside
+from .new_data import AddedFile, write_data_manifest
 
 if TYPE_CHECKING:
     import pyiceberg.table.snapshots as snapshots
@@ -40,7 +42,7 @@ else:
 
 # Field ids by the specification: of a manifest list,
 _PATH, _LENGTH, _CONTENT, _SEQUENCE, _LEAST_SEQUENCE, _SNAPSHOT, _FIRST_ROW = 500, 501, 517, 515, 516, 503, 520
-_PARTITIONS, _MANIFEST_KEY = 507, 519
+_SPEC, _PARTITIONS, _MANIFEST_KEY = 502, 507, 519
 _NUM_FILES = {ADDED: 504, EXISTING: 505, DELETED: 506}
 _NUM_ROWS = {ADDED: 512, EXISTING: 513, DELETED: 514}
 # of the entries of a manifest,
@@ -49,6 +51,7 @@ _STATUS, _ENTRY_SNAPSHOT, _FILE, _ENTRY_SEQUENCE, _FILE_SEQUENCE = 0, 1, 2, 3, 4
 _FILE_CONTENT, _FILE_PATH, _FILE_FORMAT, _NUM_RECORDS, _SIZE = 134, 100, 101, 103, 104
 _COLUMN_SIZES, _VALUE_COUNTS, _NULL_COUNTS, _NAN_COUNTS = 108, 109, 110, 137
 _LOWER, _UPPER, _SPLITS = 125, 128, 132
+_METRICS = _COLUMN_SIZES, _VALUE_COUNTS, _NULL_COUNTS, _LOWER, _UPPER  # as `FileMetrics.list_maps` has them
 _FILE_FIRST_ROW, _REFERENCED, _OFFSET, _CONTENT_LENGTH = 142, 143, 144, 145
 _DISTINCT_COUNTS, _KEY_METADATA, _EQUALITY_IDS, _SORT_ORDER = 111, 131, 135, 140
 # The fields of `_StoredEntry`.
@@ -75,10 +78,21 @@ _TOTALS = (
 
 
 class NewPath(NamedTuple):
-    """Where the rows of a data file are from now on."""
+    """Where the rows of a data file are from now on, and what is said of its columns; None for what was said before."""
 
     path: str
     size: int
+    metrics: FileMetrics | None = None
+
+    def describe(self) -> dict[int, object]:
+        """Return {field id: value} of what a manifest says of the file."""
+        told: dict[int, object] = {_FILE_PATH: self.path, _SIZE: self.size}
+        if self.metrics is not None:
+            told |= {_NUM_RECORDS: self.metrics.num_rows, _ENTRY_SEQUENCE: None, _FILE_FIRST_ROW: None}
+            told |= dict.fromkeys((_NAN_COUNTS, _DISTINCT_COUNTS, _SPLITS))
+            for number, values in zip(_METRICS, self.metrics.list_maps(), strict=True):
+                told[number] = [{"key": key, "value": value} for key, value in sorted(values.items())]
+        return told
 
 
 class _FileChanges(NamedTuple):
@@ -90,12 +104,14 @@ class _FileChanges(NamedTuple):
     removed : data files that the table no longer has.
     deletes : what becomes of delete files.
     added_deletes : {data file: new deletes of its partition}; one file for each partition is enough.
+    added : new data files.
     """
 
     replaced: Mapping[str, NewPath]
     removed: Collection[str]
     deletes: Mapping[DeleteKey, DeleteChange]
     added_deletes: Mapping[str, Sequence[NewDelete]]
+    added: Sequence[AddedFile] = ()
 
     def find_in(self, files: ManifestFiles) -> int:
         """Return how many of the data files that change are in a manifest."""
@@ -200,8 +216,21 @@ class SnapshotWriter:
         moved = self._move_deletes(replaced)
         return self._write(_FileChanges(replaced, (), moved, {}), snapshots.Operation.REPLACE, note)
 
-    def change_rows(self, change: RowChange, snapshot: TableSnapshot, note: Mapping[str, str]) -> Snapshot:
-        """Write a snapshot in which rows are deleted; `snapshot` is the one that it follows, to be read.
+    def change_rows(
+        self,
+        change: RowChange,
+        replaced: Mapping[str, NewPath],
+        added: Sequence[AddedFile],
+        snapshot: TableSnapshot,
+        note: Mapping[str, str],
+    ) -> Snapshot:
+        """Write a snapshot in which rows are deleted and added.
+
+        Parameters
+        ----------
+        replaced : the files that are written anew, as of `exchange`, with metrics.
+        added : files with new rows.
+        snapshot : the one that it follows, to be read.
 
         Raises
         ------
@@ -211,14 +240,17 @@ class SnapshotWriter:
         sequence = self._metadata.next_sequence_number()
         deletes = RowHider(self._contents, snapshot, sequence, self._name_delete_file).write(change)
         removed = {file.old.entry for file in change.removed}
-        changes = _FileChanges({}, removed, deletes.changed, deletes.added)
-        return self._write(changes, snapshots.Operation.DELETE, note)
+        changes = _FileChanges(replaced, removed, deletes.changed, deletes.added, added)
+        has_old = bool(change.hidden or change.removed or replaced)
+        operation = snapshots.Operation.OVERWRITE if has_old else snapshots.Operation.APPEND
+        return self._write(changes, operation if replaced or added else snapshots.Operation.DELETE, note)
 
     def _write(self, changes: _FileChanges, operation: snapshots.Operation, note: Mapping[str, str]) -> Snapshot:
         """Write manifests and their list, and return pyiceberg's description of the snapshot."""
         metadata, parent, listed = self._metadata, self._contents.snapshot, self._contents.manifests.listed
         if parent is None:
-            raise ParquetBloomError("its metadata lists no files any more", path=self._table_name)
+            problem = "it has no snapshot that another one could follow: append rows by another writer first"
+            raise ParquetBloomError(problem, path=self._table_name)
         first_row, sequence = self._next_row, metadata.next_sequence_number()
         stored = StoredRecords(self._io, parent.manifest_list, self._table_name)
         if stored.decode({_PATH: None}).fields[_PATH].array.to_pylist() != [each.path for each, _ in listed]:
@@ -238,6 +270,8 @@ class SnapshotWriter:
                 self._next_row += sum(files.record_counts)
             found += changes.find_in(files)
             records.append(stored.encode(row, always | fields))
+        if changes.added:
+            records.append(stored.encode(0, always | self._write_new_data(changes.added, sequence)))
         for draft in self._drafts.values():
             records.append(stored.encode(draft.row, always | self._write_new_deletes(draft, sequence)))
         drafted = sum(len(draft.records) for draft in self._drafts.values())
@@ -366,7 +400,7 @@ class SnapshotWriter:
                 num_files[status] += 1
                 num_rows[status] += each.get(_NUM_RECORDS, entry.num_records)
                 if status != DELETED:
-                    sequences.append(each[_ENTRY_SEQUENCE])
+                    sequences.append(sequence if each[_ENTRY_SEQUENCE] is None else each[_ENTRY_SEQUENCE])
         path, length = self._write_records(stored, records, is_data)
         manifest = old._replace(path=path, length=length, sequence_number=sequence)
         self._verify(manifest, files, changes)
@@ -433,6 +467,27 @@ class SnapshotWriter:
         listed = self._list_manifest(manifest, sequence, {ADDED: len(draft.records)}, {ADDED: count})
         return listed | {_CONTENT: DELETES, _PARTITIONS: None, _MANIFEST_KEY: None, _FIRST_ROW: None}
 
+    def _write_new_data(self, added: Sequence[AddedFile], sequence: int) -> dict[int, object]:
+        """Write a manifest of new data files, and return what the list says of it."""
+        table, path = self._contents.table, self._new_file(f"{self._name}-m{len(self.files)}.avro")
+        spec_id, num_files = table.metadata.default_spec_id, len(added)
+        length = write_data_manifest(table, self._io.new_output(path), self.snapshot_id, added)
+        manifest = ListedManifest(path, length, spec_id, sequence, None, num_files, 0, self.snapshot_id, DATA, None)
+        after = self._read_files(manifest)
+        counts = [new.metrics.num_rows for new in added]
+        expected = [new.path for new in added], counts, [tuple(new.partition) for new in added]
+        if repr((after.paths, after.record_counts, after.values)) != repr(expected):  # NaN is like NaN
+            problem = f"the manifest {path} of new data files is not as it should be: nothing was committed"
+            raise ParquetBloomError(problem, path=self._table_name)
+        self._partitions.update(after.partitions)
+        for new in added:
+            self._count_added(new.metrics.num_rows, new.size)
+        told = self._list_manifest(manifest, sequence, {ADDED: num_files}, {ADDED: sum(counts)})
+        told |= {_CONTENT: DATA, _SPEC: spec_id, _PARTITIONS: None, _MANIFEST_KEY: None, _FIRST_ROW: self._next_row}
+        if self._next_row is not None:
+            self._next_row += sum(counts)
+        return told
+
     def _assign_rows(self, old: ListedManifest, files: ManifestFiles) -> int | None:
         """Return the id of the first row in the files of a manifest that do not say it themselves; None for no ids."""
         if old.first_row_id is not None or self._next_row is None:
@@ -443,13 +498,14 @@ class SnapshotWriter:
 
     def _replace(self, entry: _StoredEntry, new: NewPath) -> dict[int, object]:
         """Return the values of a data file's entry that differ at the new place."""
-        for name, number in (("data-files", 1), ("records", entry.num_records)):
+        self._remove(entry)
+        self._count_added(entry.num_records if new.metrics is None else new.metrics.num_rows, new.size)
+        return new.describe()
+
+    def _count_added(self, num_rows: int, size: int) -> None:
+        for name, number in (("data-files", 1), ("records", num_rows), ("files-size", size)):
             self._add(f"added-{name}", number)
-            self._add(f"deleted-{name}", number)
-        self._add("added-files-size", new.size)
-        self._add("removed-files-size", entry.size)
-        self._grown["total-files-size"] += new.size - entry.size
-        return {_FILE_PATH: new.path, _SIZE: new.size}
+            self._grown[f"total-{name}"] += number
 
     def _remove(self, entry: _StoredEntry) -> None:
         """Count a data file that the table no longer has."""
@@ -495,13 +551,17 @@ class SnapshotWriter:
         after = self._read_files(manifest._replace(added=None, existing=None))
         deletes, expected = [], {}
         for file in before.deletes:
-            keeps, new = changes.deletes.get(make_key(file), (True, ()))
-            deletes += [*([file] if keeps else []), *(each.change(file) for each in new)]
+            keeps, made = changes.deletes.get(make_key(file), (True, ()))
+            deletes += [*([file] if keeps else []), *(each.change(file) for each in made)]
         for path, fact in _list_facts(before):
             if path in changes.replaced or path in changes.removed:
                 self._partitions.add(fact[0])
-            if path not in changes.removed:
-                expected[changes.replaced[path].path if path in changes.replaced else path] = fact
+            new = changes.replaced.get(path)
+            if new is not None:
+                now = fact if new.metrics is None else (fact[0], new.metrics.num_rows, manifest.sequence_number or 0)
+                expected[new.path] = now
+            elif path not in changes.removed:
+                expected[path] = fact
         if dict(_list_facts(after)) != expected or sorted(after.deletes, key=str) != sorted(deletes, key=str):
             problem = f"the manifest in place of {manifest.path} is not as it should be: nothing was committed"
             raise ParquetBloomError(problem, path=self._table_name)
