@@ -158,6 +158,17 @@ def _collect(positions: Iterable[tuple[pa.Array, pa.Array]]) -> RowsByPath:
     return {path: np.unique(np.concatenate(parts)) for path, parts in found.items()}
 
 
+def show_stored(keys: pa.Table) -> pa.Table:
+    """Return keys with the stored values of extension types such as UUIDs, which Arrow does not group."""
+    columns = [
+        pa.chunked_array([chunk.storage for chunk in column.chunks], column.type.storage_type)
+        if isinstance(column.type, pa.BaseExtensionType)
+        else column
+        for column in keys.columns
+    ]
+    return pa.table(columns, names=keys.column_names)
+
+
 class _DistinctKeys:
     """The different keys that rows have."""
 
@@ -169,7 +180,7 @@ class _DistinctKeys:
         for batch in batches:
             key = batch.column("key")
             arrays = key.flatten() if pa.types.is_struct(key.type) else [key]
-            table = pa.table(arrays, names=[str(number) for number in range(len(arrays))])
+            table = show_stored(pa.table(arrays, names=[str(number) for number in range(len(arrays))]))
             self._tables.append(table.group_by(table.column_names, use_threads=False).aggregate([]))
             if sum(one.num_rows for one in self._tables[1:]) > self._tables[0].num_rows:
                 self._merge()

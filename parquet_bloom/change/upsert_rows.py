@@ -21,7 +21,7 @@ from ..tables.embed.exchange_files import NewFiles, TableState
 from ..util.arrow_values import keep, take
 from ..util.messages import count
 from .commit_rows import ChangedFile, Planned, commit, make_source, plan_deletes, require_retries
-from .find_rows import RowsByPath, RowSearch
+from .find_rows import RowsByPath, RowSearch, show_stored
 
 if TYPE_CHECKING:
     from pyiceberg.catalog import Catalog
@@ -279,7 +279,7 @@ def _select_keys(rows: pa.Table, names: Sequence[str], path: str) -> pa.Table:
     for name in names:
         if keys[name].null_count:
             keys = keep(keys, keys[name].is_valid())
-    counted = keys.group_by(list(names)).aggregate([([], "count_all")])
+    counted = show_stored(keys).group_by(list(names)).aggregate([([], "count_all")])
     twice = counted.filter(pc.greater(counted["count_all"], 1))
     if twice.num_rows:
         shown = [tuple(row[name] for name in names) for row in twice.slice(0, _SHOWN_KEYS).to_pylist()]
@@ -293,9 +293,8 @@ def _select_keys(rows: pa.Table, names: Sequence[str], path: str) -> pa.Table:
 def _find_new(rows: pa.Table, names: Sequence[str], known: pa.ChunkedArray) -> np.ndarray:
     """Return the positions of the rows whose keys are not among known ones, ascending; those of null keys are new."""
     columns = [known] if len(names) == 1 else [pc.struct_field(known, [number]) for number in range(len(names))]
-    keys = rows.select(list(names))
-    there = pa.table(columns, names=keys.column_names).cast(keys.schema.remove_metadata())
-    there = there.group_by(keys.column_names).aggregate([])
+    keys, there = (show_stored(each) for each in (rows.select(list(names)), pa.table(columns, names=list(names))))
+    there = there.cast(keys.schema).group_by(keys.column_names).aggregate([])
     numbered = keys.append_column("\0row", pa.array(np.arange(rows.num_rows)))
     left = numbered.join(there, keys=keys.column_names, join_type="left anti", use_threads=False)
     return np.sort(np.asarray(left["\0row"], np.int64))

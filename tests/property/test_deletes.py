@@ -60,6 +60,19 @@ def sort_rows(rows: pa.Table) -> list[str]:
     return sorted(map(str, rows.to_pylist()))
 
 
+def is_read_alike(table: Drawn, rows: pa.Table) -> bool:
+    """Compare a table's rows with what another library reads; return whether it does."""
+    if not table.is_read_by_others:
+        return False
+    try:
+        theirs = table.read_otherwise()
+    except Exception:  # they do not read all
+        return False
+    assert theirs.num_rows == len(rows)
+    assert not len(rows) or sort_rows(theirs.select(rows.schema.names)) == sort_rows(rows)
+    return True
+
+
 def draw_rows(rng: random.Random, rows: pa.Table) -> tuple[dict[str, Any], np.ndarray]:
     """Draw rows to delete: return the arguments that choose them, and which they are."""
     columns = rank_table(rows)
@@ -112,23 +125,13 @@ def test_deleted_rows_are_gone_and_no_others(kind: str, tmp_path: Path) -> None:
             assert sort_rows(table.read(report.old_version)) == sort_rows(before)
             tally.update(deletes=1, rows=report.num_rows, vectors=sum(file.how == "hidden" for file in report.files))
             tally["removed"] += sum(file.how == "removed" for file in report.files)
-            if not table.is_read_by_others:
-                continue
-            try:
-                theirs = table.read_otherwise()
-            except Exception:  # they do not read all
-                tally["unread"] += 1
-                continue
-            tally["compared"] += 1
-            assert theirs.num_rows == len(after)
-            if len(after):
-                assert sort_rows(theirs.select(after.schema.names)) == sort_rows(after)
+            tally["compared"] += is_read_alike(table, after)
     print(tally)
     assert min(tally["vectors"], tally["removed"], tally["deletes"], tally["compared"]) > 0
     assert tally["refused"] < tally["deletes"] / 4
 
 
-@pytest.mark.parametrize("kind", ["delta"])
+@pytest.mark.parametrize("kind", ["delta", "iceberg"])
 def test_given_rows_take_the_place_of_those_with_their_keys(kind: str, tmp_path: Path) -> None:
     tally: Counter[str] = Counter()
     for seed in seeds(max(6, scaled(6))):
@@ -157,13 +160,18 @@ def test_given_rows_take_the_place_of_those_with_their_keys(kind: str, tmp_path:
             else:
                 new = [i for i, key in enumerate(keys) if None in key or key not in there]
                 expected = pa.concat_tables([before, given.take(np.array(new, np.int64))])
-            report = upsert(table.given, given, names, when_matched=when_matched)
+            try:
+                report = upsert(table.given, given, names, when_matched=when_matched)
+            except ParquetBloomError as error:
+                if "it has format version 1" not in str(error):
+                    raise
+                tally["of version 1"] += 1
+                continue
             after = table.read()
             assert sort_rows(after) == sort_rows(expected), (names, when_matched)
             assert len(after) == len(before) - report.num_replaced + report.num_added
             assert sort_rows(table.read(report.old_version)) == sort_rows(before)
-            theirs = table.read_otherwise()
-            assert sort_rows(theirs.select(after.schema.names)) == sort_rows(after)
+            tally["compared"] += is_read_alike(table, after)
             tally.update(upserts=1, replaced=report.num_replaced, added=report.num_added, kept=report.num_kept)
     print(tally)
     assert min(tally["replaced"], tally["kept"], tally["added"]) > 0
