@@ -179,6 +179,8 @@ def _iterate_tables(
     elif isinstance(keys, list) or (isinstance(keys, tuple) and isinstance(columns, str)):
         kept = counts.drop_none(columns, keys)
         yield from _iterate_given(columns, names, kept) if kept else ()
+    elif isinstance(columns, str) and type(keys).__module__.startswith("pandas."):  # whose nulls are of several kinds
+        yield from (counts.drop_nulls(pa.table([chunk], [names[0]])) for chunk in chunks_of(keys))
     else:
         yield from map(counts.drop_nulls, _iterate_given(columns, names, keys))
 
