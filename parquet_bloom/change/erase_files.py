@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import glob
 import itertools
 import os
 import posixpath
@@ -14,7 +15,7 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from ..errors import FilesFailedError, ManagedTableError, ParquetBloomError
+from ..errors import FilesFailedError, ManagedTableError, ParquetBloomError, StorageError
 from ..file.drop_rows import DroppedRows, write_without_rows
 from ..file.file_rewrite import refuse_managed
 from ..file.identity import NO_TOKEN, read_version_tokens
@@ -121,6 +122,8 @@ def erase(
     except ManagedTableError as error:
         error.problem += _WAY_OUT
         raise
+    if not entries:  # a mount that is missing, for one
+        raise StorageError("no files in it", path=_describe(lake))
     listed = [entry.path for entry in entries]
     tokens = dict(zip(listed, read_version_tokens(entries, source.filesystem), strict=True))
     found = search.find(source)
@@ -256,6 +259,8 @@ def _find_root(lake: object, listed: Sequence[str]) -> str:
     """Return the folder that paths of new files are relative to: the lake's, or the common one of all files."""
     if isinstance(lake, str | os.PathLike):
         root = os.fsdecode(lake).rstrip("/")
+        while glob.has_magic(root) and not os.path.lexists(root):
+            root = posixpath.dirname(root)
         if all(path.startswith(f"{root}/") for path in listed):
             return root
     folders = [posixpath.dirname(path).split("/") for path in listed]

@@ -223,7 +223,7 @@ def open_key_file(
     ----------
     columns : of the keys.
     paths : arguments of the command, of which - is the standard input as well.
-    skip_nulls : leave out empty fields of CSV in place of refusing them.
+    skip_nulls : leave out lines of CSV with an empty field in place of refusing them.
 
     Raises
     ------
@@ -298,11 +298,12 @@ def _read_csv(data: bytes, columns: Sequence[str], name: str, skip_nulls: bool) 
             if len(row) != len(header):
                 problem = f"line {reader.line_num:,} has {len(row):,} fields, the header {len(header):,}"
                 raise ParquetBloomError(problem, path=name)
-            for column, position, fields in zip(columns, positions, texts, strict=True):
-                if row[position]:
+            empty = next((i for i, position in enumerate(positions) if not row[position]), None)
+            if empty is None:
+                for position, fields in zip(positions, texts, strict=True):
                     fields.append((reader.line_num, row[position]))
-                elif not skip_nulls:
-                    raise _make_null_error(f"line {reader.line_num:,}", column, name)
+            elif not skip_nulls:
+                raise _make_null_error(f"line {reader.line_num:,}", columns[empty], name)
     except csv.Error as error:
         raise ParquetBloomError(f"line {reader.line_num:,} is not CSV: {error}", path=name) from None
     return texts
