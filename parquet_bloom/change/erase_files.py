@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import glob
 import itertools
 import os
 import posixpath
@@ -14,8 +15,9 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from ..errors import FilesFailedError, ManagedTableError, ParquetBloomError
+from ..errors import FilesFailedError, ManagedTableError, ParquetBloomError, StorageError
 from ..file.drop_rows import DroppedRows, write_without_rows
+from ..file.file_rewrite import refuse_managed
 from ..file.identity import NO_TOKEN, read_version_tokens
 from ..file.many_files import OnError, process_files
 from ..scan.scan_options import ScanOptions
@@ -112,14 +114,16 @@ def erase(
     started = time.perf_counter()
     options = ScanOptions(timezone, threads=threads)
     search = RowSearch.make(keys, on, where, dialect, options)
-    source = _open_lake(ScanSource(lake, filesystem, storage_options, index, None, partitioning))
     report = EraseReport(_describe(lake), _name_columns(on), None if search.node is None else str(search.node))
     report.dry_run = dry_run
     try:
+        source = _open_lake(ScanSource(lake, filesystem, storage_options, index, None, partitioning))
         entries = source.list_files().entries
     except ManagedTableError as error:
         error.problem += _WAY_OUT
         raise
+    if not entries:  # a mount that is missing, for one
+        raise StorageError("no files in it", path=_describe(lake))
     listed = [entry.path for entry in entries]
     tokens = dict(zip(listed, read_version_tokens(entries, source.filesystem), strict=True))
     found = search.find(source)
@@ -220,7 +224,9 @@ def _open_lake(source: ScanSource) -> ScanSource:
     source = source.resolve()
     table = source.find_table()
     if table is not None:
-        raise ManagedTableError(f"the files are those of a {table.kind} table{_WAY_OUT}", path=table.name)
+        raise ManagedTableError(f"the files are those of a {table.kind} table", path=table.name)
+    for path in _given_paths(source):
+        refuse_managed(path, source.filesystem)
     return source
 
 
@@ -253,6 +259,8 @@ def _find_root(lake: object, listed: Sequence[str]) -> str:
     """Return the folder that paths of new files are relative to: the lake's, or the common one of all files."""
     if isinstance(lake, str | os.PathLike):
         root = os.fsdecode(lake).rstrip("/")
+        while glob.has_magic(root) and not os.path.lexists(root):
+            root = posixpath.dirname(root)
         if all(path.startswith(f"{root}/") for path in listed):
             return root
     folders = [posixpath.dirname(path).split("/") for path in listed]
@@ -284,10 +292,13 @@ def _find_held(source: ScanSource, output: object, index: object, report: EraseR
     return held
 
 
-def _local_folders(source: ScanSource) -> list[str]:
+def _given_paths(source: ScanSource) -> list[str]:
     given = source.paths if isinstance(source.paths, list) else [source.paths]
-    names = [os.fsdecode(path) for path in given if path is not None]
-    return [name for name in names if is_local(source.filesystem, [name]) and os.path.isdir(name)]
+    return [os.fsdecode(path) for path in given if path is not None]
+
+
+def _local_folders(source: ScanSource) -> list[str]:
+    return [name for name in _given_paths(source) if is_local(source.filesystem, [name]) and os.path.isdir(name)]
 
 
 def _describe(lake: object) -> str:

@@ -37,6 +37,7 @@ WITH_PATHS = {
     "advise": [],
     "embed": ["--column", "id", "--dry-run", "--replace"],
     "drop": ["--dry-run"],
+    "erase": ["--where", "id = 4250", "--dry-run"],
     "verify": [],
     "find": ["--where", "id = 4250"],
     "prune": ["--where", "id = 4250"],

@@ -224,7 +224,7 @@ def open_key_file(
     ----------
     columns : of the keys.
     paths : arguments of the command, of which - is the standard input as well.
-    skip_nulls : leave out empty fields of CSV in place of refusing them.
+    skip_nulls : leave out lines of CSV with an empty field in place of refusing them.
 
     Raises
     ------

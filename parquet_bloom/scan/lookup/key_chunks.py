@@ -184,6 +184,8 @@ def _iterate_tables(
         kept = counts.drop_none(list(names), rows)
         listed = zip(*kept, strict=True) if kept else [()] * len(names)
         yield from _iterate_given(columns, names, dict(zip(names, map(list, listed), strict=True))) if kept else ()
+    elif isinstance(columns, str) and type(keys).__module__.startswith("pandas."):  # whose nulls are of several kinds
+        yield from (counts.drop_nulls(pa.table([chunk], [names[0]])) for chunk in chunks_of(keys))
     else:
         yield from map(counts.drop_nulls, _iterate_given(columns, names, keys))
 
