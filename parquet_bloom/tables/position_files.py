@@ -172,23 +172,29 @@ def _sort(
     if len(renamed) < len(runs):
         raise ParquetBloomError("two files have the same path in the table")
     # By bytes, as Iceberg compares texts, whatever Python's order of characters is.
+    names = sorted(renamed, key=str.encode)
+    yield from make_batches(
+        ((name, np.sort(np.concatenate([spill.get(run) for run in runs[renamed[name]]]))) for name in names), schema
+    )
+
+
+def make_batches(parts: Iterable[tuple[str, NDArray[np.int64]]], schema: pa.Schema) -> Iterator[pa.RecordBatch]:
+    """Yield batches of names and positions; parts are a name and its positions each."""
     pending: list[tuple[str, NDArray[np.int64]]] = []
     size = 0
-    for name in sorted(renamed, key=str.encode):
-        positions = np.sort(np.concatenate([spill.get(run) for run in runs[renamed[name]]]))
+    for name, positions in parts:
         for start in range(0, len(positions), _BATCH_ROWS):
             part = positions[start : start + _BATCH_ROWS]
             pending.append((name, part))
             size += len(part)
             if size >= _BATCH_ROWS:
-                yield make_batch(pending, schema)
+                yield _make_batch(pending, schema)
                 pending, size = [], 0
     if pending:
-        yield make_batch(pending, schema)
+        yield _make_batch(pending, schema)
 
 
-def make_batch(parts: Sequence[tuple[str, NDArray[np.int64]]], schema: pa.Schema) -> pa.RecordBatch:
-    """Return a batch of names and positions; parts are a name and its positions each."""
+def _make_batch(parts: Sequence[tuple[str, NDArray[np.int64]]], schema: pa.Schema) -> pa.RecordBatch:
     numbers = np.repeat(np.arange(len(parts)), [len(rows) for _, rows in parts])
     names = pa.array([name for name, _ in parts], pa.string()).take(pa.array(numbers))
     rows = pa.array(np.concatenate([rows for _, rows in parts]))

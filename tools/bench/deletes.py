@@ -161,9 +161,8 @@ def main() -> None:
     with tempfile.TemporaryDirectory(dir=given.folder) as folder:
         tables = Tables(Path(folder) / "made", given.files, given.rows, given.keys)
         total = given.files * given.rows
-        print(
-            f"\ndelete {given.keys:,} keys of {given.files} files of {given.rows:,} rows; medians of {given.repeat} runs"
-        )
+        table = f"{given.files} files of {given.rows:,} rows"
+        print(f"\ndelete {given.keys:,} keys from {table}; medians of {given.repeat} runs")
         measure(list_deletes(tables), total - given.keys, given.repeat, Path(folder))
         print(f"\nupsert {len(tables.upserted):,} rows into the same, half of them new; medians of {given.repeat} runs")
         measure(list_upserts(tables), total + given.keys // 2, given.repeat, Path(folder))

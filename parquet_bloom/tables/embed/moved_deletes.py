@@ -27,7 +27,7 @@ from ..iceberg.iceberg_deletes import (
     read_vector_blob,
 )
 from ..iceberg.manifests import EQUALITY_DELETES, POSITION_DELETES, DeleteFile, Partition
-from ..position_files import ICEBERG_POSITIONS, make_batch
+from ..position_files import ICEBERG_POSITIONS, make_batches
 from ..table_locations import without_scheme
 from .exchange_files import UnfitFiles
 
@@ -37,7 +37,6 @@ if TYPE_CHECKING:
 else:
     pq = late_module("pyarrow.parquet")
 
-_BATCH_ROWS = 1 << 17
 _READERS = 8  # delete files that are read at a time: they are small, and stores are mostly waited for
 VECTORS_SINCE = 3  # the version of the format; from then on position deletes are no longer added
 
@@ -282,9 +281,8 @@ def write_position_file(file_io: FileIO, path: str, parts: Iterable[tuple[str, N
         output.create(overwrite=True) as stream,
         pq.ParquetWriter(stream, ICEBERG_POSITIONS, compression="zstd") as writer,
     ):
-        for name, rows in parts:
-            for start in range(0, len(rows), _BATCH_ROWS):
-                writer.write_batch(make_batch([(name, rows[start : start + _BATCH_ROWS])], ICEBERG_POSITIONS))
+        for batch in make_batches(parts, ICEBERG_POSITIONS):
+            writer.write_batch(batch)
     return len(output)
 
 

@@ -162,3 +162,10 @@ def write_data_manifest(
             )
             writer.add_entry(entry)
     return len(output)
+
+
+def write_empty_list(output: OutputFile, version: int, snapshot_id: int, sequence: int) -> None:
+    """Write a list of no manifests for the first snapshot of a table of a format version; `output` is pyiceberg's."""
+    version = min(version, _HIGHEST_MANIFEST)
+    with iceberg_manifests.write_manifest_list(version, output, snapshot_id, None, sequence, "deflate"):
+        pass

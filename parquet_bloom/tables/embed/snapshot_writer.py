@@ -31,12 +31,12 @@ from ..table_snapshot import TableSnapshot
 from .exchange_files import RowChange
 from .hidden_rows import RowHider
 from .moved_deletes import DeleteChange, DeleteKey, DeletesMover, NewDelete, make_key, name_beside
-from .new_data import AddedFile, write_data_manifest
+from .new_data import AddedFile, write_data_manifest, write_empty_list
 
 if TYPE_CHECKING:
     import pyiceberg.table.snapshots as snapshots
     from pyiceberg.io import FileIO
-    from pyiceberg.table.snapshots import Snapshot, Summary
+    from pyiceberg.table.snapshots import Operation, Snapshot, Summary
 else:
     snapshots = late_module("pyiceberg.table.snapshots")
 
@@ -245,14 +245,14 @@ class SnapshotWriter:
         operation = snapshots.Operation.OVERWRITE if has_old else snapshots.Operation.APPEND
         return self._write(changes, operation if replaced or added else snapshots.Operation.DELETE, note)
 
-    def _write(self, changes: _FileChanges, operation: snapshots.Operation, note: Mapping[str, str]) -> Snapshot:
+    def _write(self, changes: _FileChanges, operation: Operation, note: Mapping[str, str]) -> Snapshot:
         """Write manifests and their list, and return pyiceberg's description of the snapshot."""
         metadata, parent, listed = self._metadata, self._contents.snapshot, self._contents.manifests.listed
-        if parent is None:
-            problem = "it has no snapshot that another one could follow: append rows by another writer first"
-            raise ParquetBloomError(problem, path=self._table_name)
         first_row, sequence = self._next_row, metadata.next_sequence_number()
-        stored = StoredRecords(self._io, parent.manifest_list, self._table_name)
+        path = self._new_file(f"snap-{self.snapshot_id}-0-{self._name}.avro")
+        if parent is None:
+            write_empty_list(self._io.new_output(path), self._version, self.snapshot_id, sequence)
+        stored = StoredRecords(self._io, path if parent is None else parent.manifest_list, self._table_name)
         if stored.decode({_PATH: None}).fields[_PATH].array.to_pylist() != [each.path for each, _ in listed]:
             raise ParquetBloomError("its list of manifests is not the one from before", path=self._table_name)
         always = self._extend_list(stored)
@@ -278,20 +278,22 @@ class SnapshotWriter:
         due = len(changes.replaced) + len(changes.removed), sum(map(len, changes.added_deletes.values()))
         if (found, drafted) != due:
             raise ParquetBloomError("its metadata lists other files than before", path=self._table_name)
-        path = self._new_file(f"snap-{self.snapshot_id}-0-{self._name}.avro")
-        meta = {"snapshot-id": self.snapshot_id, "parent-snapshot-id": parent.snapshot_id}
+        parent_id = None if parent is None else parent.snapshot_id
+        meta = {"snapshot-id": self.snapshot_id} | ({} if parent is None else {"parent-snapshot-id": parent_id})
         meta |= {"sequence-number": sequence} if self._version >= _WITH_SEQUENCE else {}
         meta |= {} if first_row is None else {"first-row-id": first_row}
         meta["format-version"] = self._version
         stored.write(self._io.new_output(path), records, {key: str(value) for key, value in meta.items()})
         return snapshots.Snapshot(
             snapshot_id=self.snapshot_id,
-            parent_snapshot_id=parent.snapshot_id,
+            parent_snapshot_id=parent_id,
             sequence_number=sequence if self._version >= _WITH_SEQUENCE else None,
             # Times of snapshots must not go back, whatever the clocks of two writers say.
-            timestamp_ms=max(time.time_ns() // 1_000_000, metadata.last_updated_ms, parent.timestamp_ms + 1),
+            timestamp_ms=max(
+                time.time_ns() // 1_000_000, metadata.last_updated_ms, 0 if parent is None else parent.timestamp_ms + 1
+            ),
             manifest_list=path,
-            summary=self._summarize(operation, parent.summary, note),
+            summary=self._summarize(operation, parent, note),
             schema_id=metadata.current_schema_id,
             first_row_id=first_row,
             added_rows=None if first_row is None or self._next_row is None else self._next_row - first_row,
@@ -570,11 +572,12 @@ class SnapshotWriter:
         fields = self._contents.table.specs()[manifest.spec_id].fields
         return read_files(self._io, manifest, fields, self._table_name)
 
-    def _summarize(self, operation: snapshots.Operation, before: Summary | None, note: Mapping[str, str]) -> Summary:
+    def _summarize(self, operation: Operation, parent: Snapshot | None, note: Mapping[str, str]) -> Summary:
         sums = {name: str(value) for name, value in self._sums.items()}
         sums["changed-partition-count"] = str(len(self._partitions))
+        before = None if parent is None else parent.summary
         for name in _TOTALS:
-            total = None if before is None else before[name]
+            total = 0 if parent is None else None if before is None else before[name]
             if total is not None and str(total).isdigit():
                 sums[name] = str(int(total) + self._grown[name])
         return snapshots.Summary(operation, **sums, **note)
