@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 from ..errors import ParquetBloomError, printable, shortened
 from ..file.many_files import Progress
@@ -15,15 +15,13 @@ from ..scan.scan_options import ScanOptions
 from ..tables.embed.embed_table import open_target
 from ..tables.embed.exchange_files import NewFiles, TableState
 from ..util.messages import count
-from .commit_rows import ChangedFile, Planned, commit, make_source, plan_deletes, require_retries
+from .commit_rows import ChangedFile, DeletesPlanner, Mode, Planned, commit, make_source, require_retries
 from .find_rows import FoundRows, RowSearch
 
 if TYPE_CHECKING:
     from pyiceberg.catalog import Catalog
 
     from ..tables.embed.embed_table import GivenTable
-
-Mode = Literal["hide", "rewrite"]
 
 _SHOWN = 20  # files that the text of a report lists
 
@@ -77,7 +75,7 @@ class DeleteReport:
             "dry_run": self.dry_run,
             "attempts": self.attempts,
             "seconds": round(self.seconds, 6),
-            "files": [{"path": file.path, "rows": file.num_rows, "how": file.how} for file in self.files],
+            "files": [file.to_dict() for file in self.files],
         }
 
     def __str__(self) -> str:
@@ -126,7 +124,10 @@ def delete(
         memory; give a `pathlib.Path` of a Parquet file for more of them.
     where, dialect : a predicate that the rows meet as well, or instead of having keys; as for `prune`.
     mode : "hide" to leave the rows in their files, and have readers leave them out: by deletion vectors, or by
-        position delete files in an Iceberg table of version 2.
+        position delete files in an Iceberg table of version 2. Where a table has neither (a Delta table without
+        `delta.enableDeletionVectors`, an Iceberg table of version 1), the files are written anew. "rewrite" to do so in
+        any case: row groups without such rows are copied as they are, the others encoded anew without them, and
+        without those that were deleted before.
     dry_run : write and commit nothing; the report has rows and files.
     retries : how often to begin again when another writer has committed meanwhile. The rows are located anew in what
         the table consists of then, so that rows which were added meanwhile are deleted as well.
@@ -142,20 +143,21 @@ def delete(
         it is not known whether the commit succeeded; the text says so.
     """
     started = time.perf_counter()
-    if mode != "hide":
-        raise ParquetBloomError(f"mode must be 'hide', got {mode!r}")
+    if mode not in ("hide", "rewrite"):
+        raise ParquetBloomError(f"mode must be 'hide' or 'rewrite', got {mode!r}")
     require_retries(retries)
     search = RowSearch.make(keys, on, where, dialect, ScanOptions(timezone, threads=threads))
     target = open_target(table, catalog, storage_options)
+    deletes = DeletesPlanner(target, mode, dry_run, threads=threads)
 
     counts = KeyCounts()
 
-    def plan(state: TableState, _: NewFiles) -> Planned:
+    def plan(state: TableState, new_files: NewFiles) -> Planned:
         nonlocal counts
         source = make_source(target, state, storage_options)
         found = FoundRows({}) if source is None else search.find(source, progress)
         counts = found.counts or counts
-        return plan_deletes(target, state, found.rows, "delete")
+        return deletes.plan(state, found.rows, "delete", new_files)
 
     done = commit(target, plan, retries=retries, dry_run=dry_run)
     return DeleteReport(

@@ -20,7 +20,7 @@ from ..tables.embed.embed_table import open_target
 from ..tables.embed.exchange_files import NewFiles, TableState
 from ..util.arrow_values import keep, take
 from ..util.messages import count
-from .commit_rows import ChangedFile, Planned, commit, make_source, plan_deletes, require_retries
+from .commit_rows import ChangedFile, DeletesPlanner, Planned, commit, make_source, require_retries
 from .find_rows import RowsByPath, RowSearch, show_stored
 
 if TYPE_CHECKING:
@@ -84,7 +84,7 @@ class UpsertReport:
             "dry_run": self.dry_run,
             "attempts": self.attempts,
             "seconds": round(self.seconds, 6),
-            "files": [{"path": file.path, "rows": file.num_rows, "how": file.how} for file in self.files],
+            "files": [file.to_dict() for file in self.files],
             "added": list(self.added),
         }
 
@@ -119,7 +119,7 @@ def upsert(
 ) -> UpsertReport:
     """Put rows into a Delta or Iceberg table, in place of those with the same keys, by one commit.
 
-    The table's rows with these keys are located as by `Dataset.locate`, and hidden as by `delete`; the given rows are
+    The table's rows with these keys are located as by `Dataset.locate`, and deleted as by `delete`; the given rows are
     written into new files, with filters for the columns of the key. Readers see both or neither.
 
     Parameters
@@ -154,6 +154,7 @@ def upsert(
         raise PredicateError("a key needs a column")
     given = _read(rows)
     target = open_target(table, catalog, storage_options)
+    deletes = DeletesPlanner(target, dry_run=dry_run, threads=threads)
     num_kept = num_null = 0
 
     def plan(state: TableState, new_files: NewFiles) -> Planned:
@@ -174,7 +175,7 @@ def upsert(
             fitted = take(fitted, is_new)
         filters = [name for name in names if not pa.types.is_boolean(fitted.schema.field(name).type)]
         added = target.write_rows(state, fitted, filters, new_files) if fitted.num_rows and not dry_run else ()
-        return plan_deletes(target, state, found, "upsert", tuple(added))
+        return deletes.plan(state, found, "upsert", new_files, tuple(added))
 
     done = commit(target, plan, retries=retries, dry_run=dry_run)
     return UpsertReport(

@@ -7,19 +7,22 @@ from typing import Any
 import click
 
 from ...change import delete_rows
-from ...change.delete_rows import DeleteReport, Mode
+from ...change.commit_rows import Mode
+from ...change.delete_rows import DeleteReport
 from ...util.messages import count
 from ..command import CommandOptions, command, flag, group, option, usage_error
 from ..options.choice_options import YES, ChosenRows, require_terminal
 from ..options.shared_options import OPTIONAL_PATHS
 from ..options.table_options import TableRequest
 from ..output.output import Output
-from ..output.row_formats import Column
+from ..output.row_formats import Column, text_or_blank
 
 COLUMNS = (
     Column("file", "file", folds=True),
     Column("rows", "rows", right=True),
     Column("how", "how"),
+    Column("output", "new file", text=text_or_blank, usual=lambda row: row["output"] is None, folds=True),
+    Column("new_size", "new size", right=True, text=text_or_blank, usual=lambda row: row["new_size"] is None),
 )
 
 
@@ -33,8 +36,9 @@ class DeleteOptions(CommandOptions):
     rows = group(ChosenRows)
     mode: Mode = option(
         None,
-        "hide: leave the rows in their files, and have readers leave them out.",
-        type=click.Choice(("hide",)),
+        "hide: leave the rows in their files, and have readers leave them out, where the table can; rewrite: write the "
+        "files anew without them.",
+        type=click.Choice(("hide", "rewrite")),
         default="hide",
     )
     commit: bool = flag("Delete the rows; this or --dry-run is required.")
@@ -61,6 +65,7 @@ def delete(output: Output, given: DeleteOptions) -> int:
     Example:
       parquet-bloom delete events/ --key user_id=42 --dry-run
       parquet-bloom delete events/ --keys erase.csv --on user_id --commit
+      parquet-bloom delete events/ --keys erase.csv --on user_id --mode rewrite --commit
       parquet-bloom delete events/ --where "day < DATE '2020-01-01'" --commit --yes
       parquet-bloom delete --iceberg-catalog prod --table db.events --keys erase.txt --on "lower(email)" --commit
     """
@@ -84,7 +89,7 @@ def delete(output: Output, given: DeleteOptions) -> int:
             with output.progress(0) as bar, output.step("delete"):
                 report = delete_rows.delete(table, **rows.parse(schema), **options, progress=bar.update)
     with output.rows("files", COLUMNS) as printed:
-        printed.add_all({"file": file.path, "rows": file.num_rows, "how": file.how} for file in report.files)
+        printed.add_all(file.to_dict() for file in report.files)
         versions = {"old_version": report.old_version, "new_version": report.new_version}
         printed.facts |= {"dry_run": report.dry_run, "totals": _count(report), "attempts": report.attempts}
         printed.facts |= {"table": {"kind": table.kind, "name": table.name} | versions}

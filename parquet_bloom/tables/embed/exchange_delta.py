@@ -25,7 +25,7 @@ from ..delta.delta_table import DeltaSource
 from ..delta.delta_vectors import name_vector_file
 from ..delta.parsed_statistics import make_statistics_text
 from ..table_snapshot import make_missing_error
-from .delta_rows import delete_rows, explain_hiding, require_deletable
+from .delta_rows import delete_rows, explain_hiding, explain_rewriting, name_in_log, require_deletable
 from .exchange_files import (
     WAY_OUT,
     CommitConflict,
@@ -121,6 +121,7 @@ class DeltaTarget(Target):
             Folder(f"{root}/{LOG_FOLDER}", self.filesystem),
             snapshot,
             explain_hiding(metadata.configuration, protocol.reader_features or ()),
+            explain_rewriting(metadata.configuration),
         )
 
     def name_new_file(self, old: LiveFile) -> str:
@@ -264,16 +265,10 @@ def _check_entry(add: Action, snapshot: DeltaSnapshot, position: int) -> tuple[A
     return (add if text is None else {**add, "stats": text}), None
 
 
-def _name_in_log(exchange: Exchange) -> str:
-    """Return the path of a new file as the log has it: behind that of the old file's folder, to the letter."""
-    folder = exchange.old.entry["path"].rpartition("/")[0]
-    return f"{folder}/{os.path.basename(exchange.path)}" if folder else os.path.basename(exchange.path)
-
-
 def _make_exchanges(exchanges: Sequence[Exchange]) -> Iterator[Action]:
     now = time.time_ns() // 1_000_000
     for exchange in exchanges:
         add = exchange.old.entry
         yield make_remove(add, now, changes_data=False)
-        changed = {"path": _name_in_log(exchange), "size": exchange.size, "modificationTime": now}
+        changed = {"path": name_in_log(exchange), "size": exchange.size, "modificationTime": now}
         yield {"add": {"partitionValues": {}, **add, **changed, "dataChange": False}}

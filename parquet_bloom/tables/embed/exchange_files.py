@@ -669,6 +669,7 @@ class TableState:
     handle : the library's table at this version; its meaning is the target's.
     snapshot : what readers show of this version.
     hiding_problem : why rows cannot be deleted that stay in their files; None if they can.
+    rewriting_problem : why files cannot be written anew without some of their rows; None if they can.
     """
 
     version: int | None
@@ -682,6 +683,7 @@ class TableState:
     handle: Any
     snapshot: TableSnapshot
     hiding_problem: str | None
+    rewriting_problem: str | None
 
 
 class Target(ABC):

@@ -40,7 +40,7 @@ from .exchange_files import (
     UnfitFiles,
     find_outside,
 )
-from .hidden_rows import explain_hiding, require_deletable
+from .hidden_rows import explain_hiding, explain_rewriting, require_deletable
 from .moved_deletes import DeletesMover, explain_deletes, name_beside
 from .new_data import AddedFile, split_by_partition
 from .own_metadata import OWN_VERSION, SameSequence, checks_itself, write_own_metadata
@@ -139,6 +139,7 @@ class IcebergTarget(Target):
             contents,
             snapshot,
             explain_hiding(version),
+            explain_rewriting(version),
         )
 
     def name_new_file(self, old: LiveFile) -> str:
