@@ -9,7 +9,8 @@ from .util.lazy import make_lazy
 if TYPE_CHECKING:
     from .change.commit_rows import ChangedFile
     from .change.delete_rows import DeleteReport
-    from .change.erase_report import ErasedFile, EraseReport, HeldCopy
+    from .change.erase_report import ErasedFile, EraseReport
+    from .change.held_copies import HeldCopy
     from .change.upsert_rows import UpsertReport
     from .core.bloom.variants import Variant
     from .file.advice_report import AdviceReport
@@ -114,7 +115,7 @@ _HOMES = {
     "ExchangedFile": ".tables.embed.embed_table",
     "FilePlan": ".scan.model.scan_plan",
     "Fragment": ".scan.dataset",
-    "HeldCopy": ".change.erase_report",
+    "HeldCopy": ".change.held_copies",
     "IndexSnapshot": ".lake.index_reports",
     "IndexStats": ".lake.index_reports",
     "LostPart": ".file.drop_rows",
