@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from .scan.plan_report import PruneReport
     from .scan.scan import Scan
     from .tables.embed.embed_table import EmbedTableReport, ExchangedFile
-    from .tables.embed.exchange_files import SkippedFile
+    from .tables.embed.table_target import SkippedFile
     from .tables.table_snapshot import TableFiles
     from .zones.zone_builder import ZoneBuildReport
     from .zones.zone_index import ZoneIndex
@@ -126,7 +126,7 @@ _HOMES = {
     "Reason": ".predicate.reason",
     "RowGroupPlan": ".scan.model.scan_plan",
     "Scan": ".scan.scan",
-    "SkippedFile": ".tables.embed.exchange_files",
+    "SkippedFile": ".tables.embed.table_target",
     "TableFiles": ".tables.table_snapshot",
     "UpsertReport": ".change.upsert_rows",
     "Variant": ".core.bloom.variants",

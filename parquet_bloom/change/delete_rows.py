@@ -13,7 +13,8 @@ from ..redaction import shown_redacted
 from ..scan.lookup.key_chunks import KeyCounts
 from ..scan.scan_options import ScanOptions
 from ..tables.embed.embed_table import open_target
-from ..tables.embed.exchange_files import NewFiles, TableState
+from ..tables.embed.new_files import NewFiles
+from ..tables.embed.table_target import TableState
 from ..util.messages import count
 from .commit_rows import ChangedFile, DeletesPlanner, Mode, Planned, commit, make_source, require_retries
 from .find_rows import FoundRows, RowsByPath, RowSearch

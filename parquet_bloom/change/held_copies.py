@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from ..tables.embed.exchange_files import TableState, Target
+from ..tables.embed.table_target import TableState, Target
 
 _MAIN = "main"
 
