@@ -33,7 +33,11 @@ def test_random_rows_of_random_files(tmp_path: Path, writer: str) -> None:
         rows = rng.choice([1, 50, 700, 3000])
         table = draw_table(rng, random_files.KINDS[writer], rows)
         options = WRITERS[writer](rng, table, path, 2048 if writer == "duckdb" else rng.choice([rows, rows // 7 + 1]))
-        read = pq.read_table(path)
+        try:
+            read = pq.read_table(path)
+        except OSError:  # pyarrow cannot read some of DuckDB's deltas
+            assert writer == "duckdb"
+            continue
         plain = [name for name in read.column_names if read.schema.field(name).type in HASHED]
         if plain and rng.random() < 0.6:
             parquet_bloom.embed(path, plain, keep_footer=rng.random() < 0.3, replace=True)
