@@ -33,7 +33,7 @@ def left() -> int:
 def test_it_asks_nobody_unless_it_is_told_to(events, run):
     refused = run("erase", "events", "--key", "id=7", "--in-place")
     assert (refused.code, refused.out) == (2, "")
-    assert "there is nobody to ask: add --yes" in refused.errors[0]
+    assert "there is no terminal to ask on: add --yes" in refused.errors[0]
     assert left() == 2 * ROWS
     assert run("erase", "events", "--key", "id=7", "--in-place", "--yes").code == 0
     assert left() == 2 * ROWS - 1
@@ -87,7 +87,7 @@ def test_keys_in_files(events, run):
 
 def test_errors(events, run):
     for arguments, message in (
-        (["events", "--in-place", "--yes"], "nothing to erase: give --key COLUMN=VALUE, --keys FILE or --where SQL"),
+        (["events", "--in-place", "--yes"], "no rows are chosen: give --key COLUMN=VALUE, --keys FILE with --on NAME, or --where SQL"),
         (["events", "--where", "id = 1"], "no target given: add -o PATH, --in-place or --dry-run"),
         (["events", "--where", "id = 1", "-o", "x", "--in-place"], "-o and --in-place exclude each other"),
         (["events", "--where", "no = 1", "--dry-run"], "column 'no': no such column"),

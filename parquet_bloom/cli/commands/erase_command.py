@@ -76,7 +76,7 @@ def erase(output: Output, given: EraseOptions) -> int:
         if asks:
             require_terminal()
         with output.step("open"):
-            options |= rows.parse(_read_schema(lake, given.index, output))
+            options |= rows.parse(None if rows.keys is None else _read_schema(lake, given.index, output))
         with output.step("erase"), output.progress(0, "MB") as bar:
 
             def confirm(num_rows: int, num_files: int) -> bool:

@@ -85,8 +85,8 @@ class GivenRows(NamedTuple):
     keys: KeyList | KeyStream | None
     others: Mapping[str, Any]
 
-    def parse(self, schema: pa.Schema) -> dict[str, Any]:
-        """Return the arguments of `delete` and `erase` that choose the rows.
+    def parse(self, schema: pa.Schema | None) -> dict[str, Any]:
+        """Return the arguments of `delete` and `erase` that choose the rows; the schema is needed for keys alone.
 
         Raises
         ------
@@ -95,7 +95,7 @@ class GivenRows(NamedTuple):
         PredicateError
             A key is not a value of its column.
         """
-        if self.keys is None:
+        if self.keys is None or schema is None:
             return {**self.others}
         names = self.keys.columns
         expression = parse_key(names[0]) if len(names) == 1 and not has_column(schema, names[0]) else None
