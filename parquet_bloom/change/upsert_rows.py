@@ -93,9 +93,11 @@ class UpsertReport:
         lines = [f"{file.how}: {file.num_rows:,} of {printable(shortened(file.path))}" for file in self.files[:_SHOWN]]
         if len(self.files) > _SHOWN:
             lines.append(f"... and {count(len(self.files) - _SHOWN, 'more file')}")
-        return "\n".join([*lines, f"{printable(self.table)}: {self._summarize()}"])
+        return "\n".join([*lines, f"{printable(self.table)}: {self.summary}"])
 
-    def _summarize(self) -> str:
+    @property
+    def summary(self) -> str:
+        """One line of it, without the table."""
         text = f"{count(self.num_added, 'row')} {'would be ' if self.dry_run else ''}added"
         text += f", {self.num_replaced:,} of the table replaced"
         text += f", {self.num_kept:,} left out, as the table has their keys" if self.num_kept else ""

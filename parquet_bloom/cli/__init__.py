@@ -26,6 +26,7 @@ COMMANDS = {
     "advise": ("advise_command", "Recommend the columns that deserve filters, and say why."),
     "embed": ("embed_command", "Embed Bloom filters into Parquet files."),
     "delete": ("delete_command", "Delete rows of a Delta or Iceberg table."),
+    "upsert": ("upsert_command", "Put rows into a Delta or Iceberg table by their keys."),
     "drop": ("drop_command", "Remove Bloom filters from Parquet files."),
     "erase": ("erase_command", "Erase rows from Parquet files."),
     "verify": ("verify_command", "Check the filters of Parquet and ORC files."),

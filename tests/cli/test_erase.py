@@ -72,9 +72,7 @@ def test_it_asks_on_a_terminal(events, answer, code, rows):
 
 def test_keys_in_files(events, run):
     pq.write_table(pa.table({"id": pa.array([3, None, 5000, 103])}), "keys.parquet")
-    document = run(
-        "erase", "events", "--keys", "keys.parquet", "--on", "id", "--in-place", "--yes", "--json"
-    ).document
+    document = run("erase", "events", "--keys", "keys.parquet", "--on", "id", "--in-place", "--yes", "--json").document
     assert document["keys"] == {"given": 4, "null": 1, "found": 2}
     assert (document["totals"]["rows"], document["rows_after"]) == (2, 0)
     Path("keys.txt").write_text("4\n\n104\n")
@@ -87,7 +85,10 @@ def test_keys_in_files(events, run):
 
 def test_errors(events, run):
     for arguments, message in (
-        (["events", "--in-place", "--yes"], "no rows are chosen: give --key COLUMN=VALUE, --keys FILE with --on NAME, or --where SQL"),
+        (
+            ["events", "--in-place", "--yes"],
+            "no rows are chosen: give --key COLUMN=VALUE, --keys FILE with --on NAME, or --where SQL",
+        ),
         (["events", "--where", "id = 1"], "no target given: add -o PATH, --in-place or --dry-run"),
         (["events", "--where", "id = 1", "-o", "x", "--in-place"], "-o and --in-place exclude each other"),
         (["events", "--where", "no = 1", "--dry-run"], "column 'no': no such column"),

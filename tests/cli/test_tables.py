@@ -277,6 +277,40 @@ def test_delete_commits_to_a_table(run, hiding):
     assert deleted.err == "deleted 2 rows in 2 files, of 1 key; version 5 -> 6\n"
 
 
+def test_upsert_commits_to_a_table(run, hiding):
+    pq.write_table(pa.table({"id": [7, 150, 1000], "name": ["new"] * 3}), "rows.parquet")
+    command = ["upsert", "events", "--rows", "rows.parquet", "--on", "id"]
+    planned = run(*command, "--dry-run", "--json").document
+    expected = {"files": 2, "rows_added": 3, "rows_replaced": 2, "rows_kept": 0, "null_keys": 0}
+    assert (planned["totals"], planned["added"]) == (expected, [])
+    done = run(*command, "--commit", "--yes", "--json").document
+    assert (done["totals"], len(done["added"])) == (expected, 1)
+    names = {row["name"] for row in rows_of(run("find", "events", "--where", "id IN (7, 150, 1000)", "--json"))}
+    assert names == {"new"}
+    kept = run(*command, "--when-matched", "keep", "--commit", "--yes")
+    assert kept.err == "0 rows added, 0 of the table replaced, 3 left out, as the table has their keys\n"
+    Path("text.parquet").write_text("id,name")
+    for arguments, said in (
+        ("--rows rows.parquet --on id", "one of --commit and --dry-run is required"),
+        ("--rows rows.parquet --on id --commit", "there is no terminal to ask on: add --yes"),
+        ("--rows rows.parquet --commit --yes", "missing option '--on'"),
+        ("--rows nowhere.parquet --on id --dry-run", "nowhere.parquet: "),
+        ("--rows text.parquet --on id --dry-run", "text.parquet: its rows cannot be read: "),
+        ("--rows rows.parquet --on nothing --dry-run", "column 'nothing': the table has no such column"),
+    ):
+        failed = run("upsert", "events", *shlex.split(arguments))
+        assert (failed.code, failed.out, len(failed.err.splitlines())) == (2, "", 1), arguments
+        assert said in failed.err, failed.err
+
+
+def test_rewriting_leaves_nothing_to_hide(run, hiding):
+    done = run("delete", "events", "--key", "id=7", "--mode", "rewrite", "--commit", "--yes", "--json").document
+    assert [row["how"] for row in done["files"]] == ["rewritten"]
+    assert done["rows_after"] == 0
+    assert {one["known"] for one in done["still_held"]} == {True, False}
+    assert not list(hiding.glob("*.bin"))
+
+
 def test_mistakes_of_delete_are_one_line(run, hiding):
     for arguments, said in (
         ("--key id=1", "one of --commit and --dry-run is required"),

@@ -1,0 +1,123 @@
+"""`parquet-bloom upsert`: put rows into a Delta or Iceberg table in place of those with the same keys."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from ...change import upsert_rows
+from ...change.upsert_rows import UpsertReport, WhenMatched
+from ...errors import ParquetBloomError, first_line
+from ...storage import open_source
+from ...util.messages import count
+from ..command import CommandOptions, command, flag, group, option, usage_error
+from ..options.choice_options import YES, require_terminal
+from ..options.name_completion import complete_columns
+from ..options.shared_options import OPTIONAL_PATHS
+from ..options.table_options import TableRequest
+from ..output.output import Output
+from .delete_command import COLUMNS
+
+_ARROW = b"ARROW1"
+
+
+class UpsertOptions(CommandOptions):
+    about = (
+        "PATH is the folder of a Delta table, or its URL; or, with --iceberg-catalog, that of an Iceberg table, unless "
+        "--table is its name there."
+    )
+
+    paths: tuple[str, ...] = OPTIONAL_PATHS
+    rows: str = option("FILE", "The rows: a Parquet or Arrow file with the columns of the table.", required=True)
+    on: tuple[str, ...] = option(
+        "NAME",
+        "The column of the key; repeatable, for several columns that are the key together.",
+        multiple=True,
+        required=True,
+        shell_complete=complete_columns,
+    )
+    when_matched: WhenMatched = option(
+        None,
+        "update: rows of the table with the same key are replaced; keep: they stay, and only rows with other keys are "
+        "added.",
+        type=click.Choice(("update", "keep")),
+        default="update",
+    )
+    commit: bool = flag("Put the rows in; this or --dry-run is required.")
+    dry_run: bool = flag("Write and commit nothing; print the files and how many of their rows would be replaced.")
+    yes: bool = YES
+    retries: int | None = option(
+        "N",
+        "How often to begin again when other writers have committed meanwhile; 10 by default.",
+        type=click.IntRange(min=0),
+    )
+    table = group(TableRequest)
+
+
+@command("upsert", UpsertOptions)
+def upsert(output: Output, given: UpsertOptions) -> int:
+    """Put rows into a Delta or Iceberg table in place of those with the same keys, in one commit.
+
+    The table's rows with these keys are located and deleted, as `delete` does, and the rows of the file are written
+    into new files. No key may be in the file twice. A null in a key equals no other: such rows are added.
+
+    Exit codes: 0 done, or there was nothing to do, 2 error: nothing was committed, unless the line says that this is
+    unknown.
+
+    Example:
+      parquet-bloom upsert events/ --rows changes.parquet --on id --dry-run
+      parquet-bloom upsert events/ --rows changes.parquet --on tenant --on id --commit --yes
+      parquet-bloom upsert --iceberg-catalog prod --table db.events --rows new.parquet --on id --when-matched keep
+    """
+    if given.commit == given.dry_run:
+        raise usage_error("one of --commit and --dry-run is required" + (", not both" if given.commit else ""))
+    asks = given.commit and not given.yes
+    if asks:
+        require_terminal()
+    table = given.table.find_to_change(given.paths, output)
+    options: dict[str, Any] = {"when_matched": given.when_matched, "storage_options": output.storage_options}
+    options |= {} if given.retries is None else {"retries": given.retries}
+    with output.step("read"):
+        rows = _read_rows(given.rows, output)
+    if given.dry_run or asks:
+        with output.progress(0) as bar, output.step("locate"):
+            report = upsert_rows.upsert(table, rows, list(given.on), dry_run=True, progress=bar.update, **options)
+    if asks and report.num_added:
+        what = f"{count(report.num_added, 'row')} into {table.name}, and replace {report.num_replaced:,} of it"
+        click.confirm(f"put {what}?", abort=True, err=True)
+    if given.commit:
+        with output.progress(0) as bar, output.step("upsert"):
+            report = upsert_rows.upsert(table, rows, list(given.on), progress=bar.update, **options)
+    with output.rows("files", COLUMNS) as printed:
+        printed.add_all(file.to_dict() for file in report.files)
+        versions = {"old_version": report.old_version, "new_version": report.new_version}
+        printed.facts |= {"dry_run": report.dry_run, "totals": _count(report), "attempts": report.attempts}
+        printed.facts |= {"added": list(report.added)}
+        printed.facts |= {"table": {"kind": table.kind, "name": table.name} | versions}
+    output.summary(report.summary)
+    return output.exit_code()
+
+
+def _read_rows(path: str, output: Output) -> pa.Table:
+    """Return the rows of a Parquet or Arrow file; raise ParquetBloomError if it is neither, or cannot be read."""
+    with open_source(path, output.filesystem) as source:
+        try:
+            with source.arrow_file() as file:
+                if source.size and bytes(source.read_at(0, min(source.size, len(_ARROW)))) == _ARROW:
+                    return pa.ipc.open_file(file).read_all()
+                return pq.ParquetFile(file).read()
+        except (pa.ArrowException, OSError) as error:
+            raise ParquetBloomError(f"its rows cannot be read: {first_line(error)}", path=path) from error
+
+
+def _count(report: UpsertReport) -> dict[str, int]:
+    return {
+        "files": len(report.files),
+        "rows_added": report.num_added,
+        "rows_replaced": report.num_replaced,
+        "rows_kept": report.num_kept,
+        "null_keys": report.num_null_keys,
+    }
