@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import TYPE_CHECKING, Any, Literal
 
 from ..errors import ParquetBloomError, printable, shortened
@@ -13,10 +14,10 @@ from ..redaction import shown_redacted
 from ..scan.lookup.key_chunks import KeyCounts
 from ..scan.scan_options import ScanOptions
 from ..tables.embed.embed_table import open_target
-from ..tables.embed.exchange_files import NewFiles, TableState
+from ..tables.embed.exchange_files import NewFiles, TableState, Target
 from ..util.messages import count
 from .commit_rows import ChangedFile, Planned, commit, make_source, plan_deletes, require_retries
-from .find_rows import FoundRows, RowSearch
+from .find_rows import Find, FoundRows, RowSearch
 
 if TYPE_CHECKING:
     from pyiceberg.catalog import Catalog
@@ -141,19 +142,25 @@ def delete(
         The table does not allow it, a key does not fit its column, or a file cannot be read. Nothing was committed. Or
         it is not known whether the commit succeeded; the text says so.
     """
-    started = time.perf_counter()
     if mode != "hide":
         raise ParquetBloomError(f"mode must be 'hide', got {mode!r}")
     require_retries(retries)
     search = RowSearch.make(keys, on, where, dialect, ScanOptions(timezone, threads=threads))
     target = open_target(table, catalog, storage_options)
+    return delete_found(target, partial(search.find, progress=progress), storage_options, retries, dry_run)
 
+
+def delete_found(
+    target: Target, find: Find, storage_options: Mapping[str, object] | None, retries: int, dry_run: bool
+) -> DeleteReport:
+    """Delete the rows of a table that a search finds in the latest state, by one commit; see `delete`."""
+    started = time.perf_counter()
     counts = KeyCounts()
 
     def plan(state: TableState, _: NewFiles) -> Planned:
         nonlocal counts
         source = make_source(target, state, storage_options)
-        found = FoundRows({}) if source is None else search.find(source, progress)
+        found = FoundRows({}) if source is None else find(source)
         counts = found.counts or counts
         return plan_deletes(target, state, found.rows, "delete")
 
