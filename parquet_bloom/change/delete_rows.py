@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from ..errors import ParquetBloomError, printable, shortened
@@ -17,7 +18,7 @@ from ..tables.embed.new_files import NewFiles
 from ..tables.embed.table_target import TableState
 from ..util.messages import count
 from .commit_rows import ChangedFile, DeletesPlanner, Mode, Planned, commit, make_source, require_retries
-from .find_rows import FoundRows, RowsByPath, RowSearch
+from .find_rows import Find, FoundRows, RowSearch
 from .held_copies import HeldCopy, list_held_by_table
 
 if TYPE_CHECKING:
@@ -156,33 +157,38 @@ def delete(
         The table does not allow it, a key does not fit its column, or a file cannot be read. Nothing was committed. Or
         it is not known whether the commit succeeded; the text says so.
     """
-    started = time.perf_counter()
     if mode not in ("hide", "rewrite"):
         raise ParquetBloomError(f"mode must be 'hide' or 'rewrite', got {mode!r}")
     require_retries(retries)
     search = RowSearch.make(keys, on, where, dialect, ScanOptions(timezone, threads=threads))
     target = open_target(table, catalog, storage_options)
-    deletes = DeletesPlanner(target, mode, dry_run, threads=threads)
+    find = partial(search.find, progress=progress)
+    return delete_found(DeletesPlanner(target, mode, dry_run, threads=threads), find, storage_options, retries)
 
+
+def delete_found(
+    deletes: DeletesPlanner, find: Find, storage_options: Mapping[str, object] | None, retries: int
+) -> DeleteReport:
+    """Delete the rows of a table that a search finds in the latest state, by one commit; see `delete`."""
+    started = time.perf_counter()
+    target, dry_run = deletes.target, deletes.dry_run
     counts = KeyCounts()
     held: list[HeldCopy] = []
 
-    def find(state: TableState, report: Progress | None) -> RowsByPath:
+    def search(state: TableState) -> FoundRows:
         nonlocal counts
         source = make_source(target, state, storage_options)
-        found = FoundRows({}) if source is None else search.find(source, report)
+        found = FoundRows({}) if source is None else find(source)
         counts = found.counts or counts
-        return found.rows
+        return found
 
     def plan(state: TableState, new_files: NewFiles) -> Planned:
-        planned = deletes.plan(state, find(state, progress), "delete", new_files)
+        planned = deletes.plan(state, search(state).rows, "delete", new_files)
         held[:] = list_held_by_table(target, state, bool(planned.change.hidden)) if planned.files else []
         return planned
 
     done = commit(target, plan, retries=retries, dry_run=dry_run)
-    rows_after = None
-    if done.planned.change.rewritten and not dry_run:
-        rows_after = sum(map(len, find(target.read_state(), None).values()))
+    rows_after = search(target.read_state()).num_rows if done.planned.change.rewritten and not dry_run else None
     return DeleteReport(
         target.name,
         done.old_version,

@@ -7,19 +7,18 @@ import itertools
 import os
 import posixpath
 import time
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
+from contextlib import closing
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal
-
-import numpy as np
-from numpy.typing import NDArray
 
 from ..errors import FilesFailedError, ManagedTableError, ParquetBloomError, StorageError
 from ..file.drop_rows import DroppedRows, write_without_rows
 from ..file.file_rewrite import refuse_managed
 from ..file.identity import NO_TOKEN, read_version_tokens
 from ..file.many_files import OnError, process_files
+from ..predicate.tree import Node
 from ..scan.scan_options import ScanOptions
 from ..scan.scan_source import ScanSource
 from ..storage import is_local, is_url
@@ -28,7 +27,7 @@ from ..storage.local.local_rewrite import leftovers_below
 from ..storage.paths import as_utf8
 from ..util.threads import processors
 from .erase_report import ErasedFile, EraseReport
-from .find_rows import RowSearch
+from .find_rows import Find, RowsByPath, RowSearch
 from .held_copies import HeldCopy
 
 _WAY_OUT = "; `parquet_bloom.delete(..., mode='rewrite')` erases rows of a Delta or Iceberg table"
@@ -112,112 +111,152 @@ def erase(
     >>> report = parquet_bloom.erase("events/", [912284217], on="user_id")  # doctest: +SKIP
     >>> print(report)  # doctest: +SKIP
     """
+    search = RowSearch.make(keys, on, where, dialect, ScanOptions(timezone, threads=threads))
+    lake_source = ScanSource(lake, filesystem, storage_options, index, None, partitioning)
+    num_threads = max(1, processors() if threads is None else threads)
+
+    def write(files: Sequence[str], sizes: Sequence[int], eraser: RowEraser) -> Outcomes:
+        jobs = max(1, min(num_threads, len(files)))
+        one = replace(eraser, threads=max(1, num_threads // jobs))
+        with process_files(files, lambda path, _: one(path), jobs) as outcomes:
+            yield from outcomes
+
+    request = EraseRequest(lake, on, search.node, output, dry_run, progress, on_error, confirm)
+    return erase_found(request, lake_source, search.find, write)
+
+
+@dataclass(frozen=True)
+class EraseRequest:
+    """What a caller wants to have erased; see `erase`.
+
+    Attributes
+    ----------
+    where : the predicate, parsed; None for none.
+    """
+
+    lake: object
+    on: str | Sequence[str] | None
+    where: Node | None
+    output: str | os.PathLike[str] | None = None
+    dry_run: bool = False
+    progress: _Progress | None = None
+    on_error: OnError = "finish"
+    confirm: Callable[[int, int], bool] | None = None
+
+
+@dataclass(frozen=True)
+class RowEraser:
+    """Writes a file anew without its rows; instances may be sent to other processes.
+
+    Attributes
+    ----------
+    rows : {path: numbers of rows that go}.
+    tokens : {path: the version of the file that the rows are of}.
+    outputs : {path: the new file, None for replacing the old one}.
+    filesystem : of the files, resolved.
+    threads : for each file.
+    """
+
+    rows: RowsByPath
+    tokens: Mapping[str, bytes]
+    outputs: Mapping[str, str | None]
+    filesystem: object | None
+    dry_run: bool
+    threads: int = 1
+
+    def __call__(self, path: str) -> DroppedRows:
+        output = self.outputs[path]
+        if output is not None and not self.dry_run and not is_url(output):
+            Folder(os.path.dirname(output), self.filesystem).make()
+        return write_without_rows(
+            path,
+            self.rows[path],
+            output,
+            token=self.tokens[path],
+            filesystem=self.filesystem,
+            dry_run=self.dry_run,
+            threads=self.threads,
+        )
+
+
+Outcomes = Generator[DroppedRows | ParquetBloomError, None, None]
+WriteAnew = Callable[[Sequence[str], Sequence[int], RowEraser], Outcomes]
+"""Calls the last argument with each of some files, whose sizes are the second; the outcomes are in their order."""
+
+
+def erase_found(request: EraseRequest, source: ScanSource, find: Find, write: WriteAnew) -> EraseReport:
+    """Erase the rows that a search finds in the files of a lake; see `erase`.
+
+    Parameters
+    ----------
+    source : of the files, as a caller gives them.
+    """
     started = time.perf_counter()
-    options = ScanOptions(timezone, threads=threads)
-    search = RowSearch.make(keys, on, where, dialect, options)
-    report = EraseReport(_describe(lake), _name_columns(on), None if search.node is None else str(search.node))
+    dry_run, output = request.dry_run, request.output
+    where = None if request.where is None else str(request.where)
+    report = EraseReport(_describe(request.lake), _name_columns(request.on), where)
     report.dry_run = dry_run
+    index = source.index
     try:
-        source = _open_lake(ScanSource(lake, filesystem, storage_options, index, None, partitioning))
+        source = _open_lake(source)
         entries = source.list_files().entries
     except ManagedTableError as error:
         error.problem += _WAY_OUT
         raise
     if not entries:  # a mount that is missing, for one
-        raise StorageError("no files in it", path=_describe(lake))
+        raise StorageError("no files in it", path=_describe(request.lake))
     listed = [entry.path for entry in entries]
-    tokens = dict(zip(listed, read_version_tokens(entries, source.filesystem), strict=True))
-    found = search.find(source)
+    versions = dict(zip(listed, read_version_tokens(entries, source.filesystem), strict=True))
+    found = find(source)
     report.num_searched = len(entries)
     if found.counts is not None:
         report.keys_given, report.keys_null, report.keys_found = found.counts.given, found.counts.null, found.num_found
     names = {as_utf8(path): path for path in listed}
     targets = {names[name]: rows for name, rows in found.rows.items()}
-    outputs = _plan_outputs(lake, listed, list(targets), output, source.filesystem)
-    if confirm is not None and targets and not dry_run and not confirm(found.num_rows, len(targets)):
-        report.num_located, report.seconds = found.num_rows, time.perf_counter() - started
-        return report
+    outputs = _plan_outputs(request.lake, listed, list(targets), output, source.filesystem)
     report.num_located = found.num_rows
-    job = _EraseJob(source, tokens, outputs, dry_run, max(1, processors() if threads is None else threads))
-    job.run(targets, report, progress, on_error)
+    if request.confirm is not None and targets and not dry_run and not request.confirm(found.num_rows, len(targets)):
+        report.seconds = time.perf_counter() - started
+        return report
+    known = {path: versions[path] or (0, NO_TOKEN) for path in targets}
+    tokens = {path: token for path, (_, token) in known.items()}
+    sizes = [size for size, _ in known.values()]
+    eraser = RowEraser(targets, tokens, outputs, source.filesystem, dry_run)
+    with closing(write(list(targets), sizes, eraser)) as outcomes:
+        _enter(request, report, sizes, outputs, outcomes)
     if not dry_run:
         written = [file.output for file in report.files]
         again = source if output is None else replace(source, paths=written, index=None)
-        report.rows_after = search.find(again).num_rows if output is None or written else 0
+        report.rows_after = find(again).num_rows if output is None or written else 0
     report.held = _find_held(source, output, index, report)
     report.seconds = time.perf_counter() - started
-    if report.errors and on_error == "finish":
+    if report.errors and request.on_error == "finish":
         raise FilesFailedError(report.errors, len(targets), report) from next(iter(report.errors.values()))
     return report
 
 
-class _EraseJob:
-    """Writes files anew without their rows.
-
-    Parameters
-    ----------
-    source : of the files.
-    tokens : {path: size and version token of a file when the rows were searched for}.
-    outputs : {path: the new file, None for replacing the old one}.
-    threads : in all.
-    """
-
-    def __init__(
-        self,
-        source: ScanSource,
-        tokens: Mapping[str, tuple[int, bytes] | None],
-        outputs: Mapping[str, str | None],
-        dry_run: bool,
-        threads: int,
-    ):
-        self._source, self._tokens, self._outputs = source, tokens, outputs
-        self._dry_run, self._threads = dry_run, threads
-
-    def run(
-        self,
-        targets: Mapping[str, NDArray[np.int64]],
-        report: EraseReport,
-        progress: _Progress | None,
-        on_error: OnError,
-    ) -> None:
-        """Write each file anew, and enter it, or its error, into the report."""
-        jobs = max(1, min(self._threads, len(targets)))
-        per_file = max(1, self._threads // jobs)
-        sizes = [size for size, _ in (self._tokens[path] or (0, NO_TOKEN) for path in targets)]
-        done, total = 0, sum(sizes)
-
-        def write(target: tuple[str, NDArray[np.int64]], _: _Progress) -> DroppedRows:
-            return self._write(*target, per_file)
-
-        with process_files([*targets.items()], write, jobs) as outcomes:
-            for path, size, outcome in zip(targets, sizes, outcomes, strict=True):
-                if isinstance(outcome, ParquetBloomError):
-                    outcome.path = outcome.path or path
-                    if on_error == "raise":
-                        raise outcome
-                    report.errors[path] = outcome
-                    if callable(on_error):
-                        on_error(outcome)
-                else:
-                    report.files.append(ErasedFile(path, self._outputs[path] or path, outcome))
-                done += size
-                if progress:
-                    progress(done, total)
-
-    def _write(self, path: str, rows: NDArray[np.int64], threads: int) -> DroppedRows:
-        output, state = self._outputs[path], self._tokens[path]
-        if output is not None and not self._dry_run and not is_url(output):
-            Folder(os.path.dirname(output), self._source.filesystem).make()
-        token = NO_TOKEN if state is None else state[1]
-        return write_without_rows(
-            path,
-            rows,
-            output,
-            token=token,
-            filesystem=self._source.filesystem,
-            dry_run=self._dry_run,
-            threads=threads,
-        )
+def _enter(
+    request: EraseRequest,
+    report: EraseReport,
+    sizes: Sequence[int],
+    outputs: Mapping[str, str | None],
+    outcomes: Iterable[DroppedRows | ParquetBloomError],
+) -> None:
+    """Enter each file, or its error, into the report; `outputs` and `sizes` are of the files that are written anew."""
+    done, total = 0, sum(sizes)
+    for (path, output), size, outcome in zip(outputs.items(), sizes, outcomes, strict=True):
+        if isinstance(outcome, ParquetBloomError):
+            outcome.path = outcome.path or path
+            if request.on_error == "raise":
+                raise outcome
+            report.errors[path] = outcome
+            if callable(request.on_error):
+                request.on_error(outcome)
+        else:
+            report.files.append(ErasedFile(path, output or path, outcome))
+        done += size
+        if request.progress:
+            request.progress(done, total)
 
 
 def _open_lake(source: ScanSource) -> ScanSource:

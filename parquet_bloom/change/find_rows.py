@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field, replace
+from functools import partial
 
 import numpy as np
 import pyarrow as pa
@@ -19,6 +20,7 @@ from ..scan.lookup.key_chunks import KeyCounts, iterate_chunks
 from ..scan.lookup.key_lookups import KeyLookups
 from ..scan.lookup.locate_keys import Locator
 from ..scan.model.row_selection import PATH, ROW
+from ..scan.named_columns import has_column
 from ..scan.row_reader import RowReader
 from ..scan.scan_options import ScanOptions
 from ..scan.scan_source import ScanSource
@@ -39,16 +41,31 @@ class FoundRows:
     ----------
     rows : of each file that has some.
     counts : the keys that were given; None if none were.
-    num_found : how many different keys rows have; None without keys, or if they are of an expression.
+    distinct : the different keys that rows have; None without keys, or if they are of an expression.
     """
 
     rows: RowsByPath
     counts: KeyCounts | None = None
-    num_found: int | None = None
+    distinct: DistinctKeys | None = None
 
     @property
     def num_rows(self) -> int:
         return sum(map(len, self.rows.values()))
+
+    @property
+    def num_found(self) -> int | None:
+        """How many different keys rows have; None if that is not known."""
+        return None if self.distinct is None else len(self.distinct)
+
+    def add(self, others: FoundRows) -> None:
+        """Add what was found of the same keys in other files."""
+        self.rows |= others.rows
+        if self.distinct is not None and others.distinct is not None:
+            self.distinct.add(others.distinct)
+
+
+Find = Callable[[ScanSource], FoundRows]
+"""Searches the files of a source."""
 
 
 @dataclass(frozen=True)
@@ -89,8 +106,18 @@ class RowSearch:
             keys = keys.read_all()  # they are searched for twice
         return cls(keys, on, None if where is None else parse(where, dialect=dialect), options)
 
-    def find(self, source: ScanSource, progress: Callable[[int, int], None] | None = None) -> FoundRows:
+    def find(
+        self,
+        source: ScanSource,
+        progress: Callable[[int, int], None] | None = None,
+        schema: pa.Schema | None = None,
+    ) -> FoundRows:
         """Search files, and return the rows.
+
+        Parameters
+        ----------
+        schema : of a lake that these are some files of, by `fix_row_schema` as the source: they need not have all of
+            its columns. None to read their own.
 
         Raises
         ------
@@ -99,13 +126,15 @@ class RowSearch:
         UnknownColumnError
             There is no such column.
         """
-        options = replace(self.options, progress=progress)
+        named = None if schema is None else partial(has_column, schema)
+        options = replace(self.options, progress=progress, named=named)
         if self.keys is None:
-            return FoundRows(_collect(self._read_matching(source, options)))
-        found = self._find_keys(source, progress)
+            return FoundRows(collect_rows(self._read_matching(source, options)))
+        lookups = KeyLookups.open(source) if schema is None else KeyLookups(source, schema)
+        found = self._find_keys(source, lookups, options)
         if self.node is not None and found.rows:
             with_them = replace(source, paths=[*found.rows], index=None)
-            matching = _collect(self._read_matching(with_them, options))
+            matching = collect_rows(self._read_matching(with_them, options))
             both = {path: np.intersect1d(rows, matching.get(path, [])) for path, rows in found.rows.items()}
             found.rows = {path: rows for path, rows in both.items() if len(rows)}
         return found
@@ -113,20 +142,19 @@ class RowSearch:
     def _read_matching(self, source: ScanSource, options: ScanOptions) -> Iterator[tuple[pa.Array, pa.Array]]:
         yield from _read_positions(source, self.node, options)
 
-    def _find_keys(self, source: ScanSource, progress: Callable[[int, int], None] | None) -> FoundRows:
+    def _find_keys(self, source: ScanSource, lookups: KeyLookups, options: ScanOptions) -> FoundRows:
         assert self.on is not None
         counts = KeyCounts()
-        lookups = KeyLookups.open(source)
-        if isinstance(self.on, str) and find_column(empty_table(lookups.schema), self.on) is None:
-            expression = parse_key(self.on)
-            if isinstance(expression, KeyExpression) and len(expression.columns) == 1:
-                options = replace(self.options, progress=progress)
-                return FoundRows(_collect(self._read_results(source, expression, counts, options)), counts)
-        locator = Locator(lookups.source, lookups.schema, lookups.session, self.on, self.options, progress, counts)
-        seen = _DistinctKeys()
+        expression = parse_expression(self.on, lookups.schema)
+        if expression is not None:
+            return FoundRows(collect_rows(self._read_results(source, expression, counts, options)), counts)
+        locator = Locator(
+            lookups.source, lookups.schema, lookups.session, self.on, self.options, options.progress, counts
+        )
+        seen = DistinctKeys()
         with closing(locator.read_batches(self.keys)) as batches:
-            rows = _collect((batch.column("path"), batch.column("row")) for batch in seen.note(batches))
-        return FoundRows(rows, counts, len(seen))
+            rows = collect_rows((batch.column("path"), batch.column("row")) for batch in seen.note(batches))
+        return FoundRows(rows, counts, seen)
 
     def _read_results(
         self, source: ScanSource, expression: KeyExpression, counts: KeyCounts, options: ScanOptions
@@ -139,6 +167,14 @@ class RowSearch:
                 yield from _read_positions(source, node, options)
 
 
+def parse_expression(on: str | Sequence[str], schema: pa.Schema) -> KeyExpression | None:
+    """Return the function of a column that keys are compared with; None if they are values of columns."""
+    if not isinstance(on, str) or find_column(empty_table(schema), on) is not None:
+        return None
+    expression = parse_key(on)
+    return expression if isinstance(expression, KeyExpression) and len(expression.columns) == 1 else None
+
+
 def _read_positions(source: ScanSource, node: Node | None, options: ScanOptions) -> Iterator[tuple[pa.Array, pa.Array]]:
     """Yield path and row of the rows that match a predicate."""
     reader = RowReader(source.plan(node, options), [], cache=source.cache, options=options, positions=True)
@@ -147,7 +183,7 @@ def _read_positions(source: ScanSource, node: Node | None, options: ScanOptions)
             yield batch.column(PATH), batch.column(ROW)
 
 
-def _collect(positions: Iterable[tuple[pa.Array, pa.Array]]) -> RowsByPath:
+def collect_rows(positions: Iterable[tuple[pa.Array, pa.Array]]) -> RowsByPath:
     """Return positions by their paths."""
     found: dict[str, list[NDArray[np.int64]]] = {}
     for paths, rows in positions:
@@ -169,7 +205,7 @@ def show_stored(keys: pa.Table) -> pa.Table:
     return pa.table(columns, names=keys.column_names)
 
 
-class _DistinctKeys:
+class DistinctKeys:
     """The different keys that rows have."""
 
     def __init__(self) -> None:
@@ -185,6 +221,10 @@ class _DistinctKeys:
             if sum(one.num_rows for one in self._tables[1:]) > self._tables[0].num_rows:
                 self._merge()
             yield batch
+
+    def add(self, others: DistinctKeys) -> None:
+        """Add the keys that rows of other files have."""
+        self._tables += others._tables
 
     def _merge(self) -> None:
         table = pa.concat_tables(self._tables)

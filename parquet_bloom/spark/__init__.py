@@ -7,7 +7,9 @@ except ModuleNotFoundError:
     raise ModuleNotFoundError(_problem, name="pyspark") from None
 
 from .build_index import build_index
+from .delete_from_table import delete
 from .embed_into_table import embed_table
+from .erase_from_lake import erase
 from .install import install
 from .job_report import EmbedJobReport, FileResult, FileVerdict, VerifyJobReport
 from .lake_jobs import advise, embed, verify
@@ -26,8 +28,10 @@ __all__ = [
     "VerifyJobReport",
     "advise",
     "build_index",
+    "delete",
     "embed",
     "embed_table",
+    "erase",
     "explain_prune",
     "install",
     "locate",

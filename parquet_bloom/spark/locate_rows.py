@@ -14,7 +14,7 @@ from typing import Any
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
-from pyspark.sql.types import IntegerType, LongType, StringType, StructField, StructType
+from pyspark.sql.types import DataType, IntegerType, LongType, StringType, StructField, StructType
 
 from ..errors import ParquetBloomError, PredicateError, UnknownColumnError, UnreadableColumnError
 from ..file.metadata_cache import SHARED_CACHE
@@ -41,28 +41,63 @@ Files = Sequence[str] | TableSnapshot
 
 
 @shown_redacted
+@dataclass(frozen=True)
+class SentSource:
+    """A source of files as tasks get it, each of which opens some of the files.
+
+    Attributes
+    ----------
+    source : without its files.
+    storage_options : of the files' store.
+    """
+
+    source: ScanSource
+    storage_options: Mapping[str, Any] | None = field(default=None, repr=False)
+
+    @classmethod
+    def of(cls, source: ScanSource, listing: SourceListing) -> SentSource:
+        """Return the source of listed files, whose schema is fixed."""
+        settings = source.storage_options
+        sent = replace(source, filesystem=None, storage_options=None, index=None, cache=None, table=None, paths=None)
+        if listing.table is None:
+            return cls(sent, settings)
+        return cls(replace(sent, partitioning=None), settings or listing.table.storage_options)
+
+    def open(self, files: Files) -> ScanSource:
+        """Return the source of some of the files."""
+        source = replace(
+            self.source,
+            filesystem=resolve_filesystem(None, self.storage_options),
+            storage_options=self.storage_options,
+            cache=SHARED_CACHE,
+        )
+        if isinstance(files, TableSnapshot):
+            return replace(source, paths=None, table=ReadTable(files))
+        # a PurePath is never taken for a pattern
+        return replace(source, paths=[path if is_url(path) else PurePath(path) for path in files])
+
+
+@shown_redacted
 @dataclass
 class LocateTask:
     """Function for `mapInArrow`: the numbers of tasks to positions in their files.
 
     Attributes
     ----------
-    source : of the dataset; its paths and its table are those of each task.
+    source : of the dataset.
     dataset_schema : of the dataset.
     columns : of the key.
     tasks : the files of each task.
     target : schema of the positions.
     keys : a table as an Arrow stream; None for the positions of all rows.
-    storage_options : of the files' store.
     """
 
-    source: ScanSource
+    source: SentSource
     dataset_schema: pa.Schema
     columns: str | Sequence[str]
     tasks: Sequence[Files]
     target: pa.Schema
     keys: bytes | None = field(repr=False)
-    storage_options: Mapping[str, Any] | None = field(default=None, repr=False)
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for number in iter_numbers(batches):
@@ -71,17 +106,7 @@ class LocateTask:
                     yield pa.RecordBatch.from_arrays(conform(batch, self.target, ignore_case=False), schema=self.target)
 
     def _locate(self, files: Files) -> Generator[pa.RecordBatch, None, None]:
-        source = replace(
-            self.source,
-            filesystem=resolve_filesystem(None, self.storage_options),
-            storage_options=self.storage_options,
-            cache=SHARED_CACHE,
-        )
-        if isinstance(files, TableSnapshot):
-            source = replace(source, paths=None, table=ReadTable(files))
-        else:  # a PurePath is never taken for a pattern
-            source = replace(source, paths=[path if is_url(path) else PurePath(path) for path in files])
-        locator = Locator(source, self.dataset_schema, None, self.columns, ScanOptions(threads=1))
+        locator = Locator(self.source.open(files), self.dataset_schema, None, self.columns, ScanOptions(threads=1))
         if self.keys is None:
             return locator.read_all_batches()
         with pa.ipc.open_stream(self.keys) as stream:
@@ -154,28 +179,19 @@ def locate(
     locator = Locator(source, schema, None, column, ScanOptions())
     names = [column] if isinstance(column, str) else list(column)
     target = _make_schema(locator.schema)
-    of_key = target["key"].dataType
-    types = [of_key] if isinstance(column, str) else [part.dataType for part in of_key.fields]  # type: ignore[attr-defined]
-    fields = _find_fields(keys, names, StructType([*map(StructField, names, types)]))
-    distinct = keys.select([F.col(field.sql).alias(f"key {number}") for number, field in enumerate(fields)])
-    distinct = distinct.dropna().distinct()
+    distinct = select_keys(keys, column, target["key"].dataType).dropna().distinct()
     sent = distinct.limit(max_keys + 1).toArrow()
     few = sent.rename_columns(names) if sent.num_rows <= max_keys else None
     tasks = _pack_files(spark, source, listing, few, column)
     if not tasks:
         return spark.createDataFrame([], target)
-    settings = source.storage_options
-    sendable = replace(source, filesystem=None, storage_options=None, index=None, cache=None, table=None, paths=None)
-    if listing.table is not None:
-        sendable, settings = replace(sendable, partitioning=None), settings or listing.table.storage_options
     task = LocateTask(
-        sendable,
+        SentSource.of(source, listing),
         schema,
         column,
         tasks,
         pa.schema([arrow_field(field) for field in target.fields]),
         None if few is None else _serialize(few),
-        settings,
     )
     found = spark.range(0, len(tasks), 1, len(tasks)).mapInArrow(task, target)
     return found if few is not None else _join(found, distinct, names, isinstance(column, str))
@@ -197,6 +213,25 @@ def _make_schema(located: pa.Schema) -> StructType:
         raise UnreadableColumnError(f"Spark has no type for a key of {located.field('key').type}")
     fields = [StructField("key", key), StructField("path", StringType())]
     return StructType([*fields, StructField("row_group", IntegerType()), StructField("row", LongType())])
+
+
+def find_key_type(located: pa.Schema) -> DataType:
+    """Return the type of a key in Spark's types, given the schema of positions."""
+    return _make_schema(located)["key"].dataType
+
+
+def select_keys(keys: DataFrame, column: str | Sequence[str], of_key: DataType) -> DataFrame:
+    """Return the columns of the keys alone, in the order of `column`.
+
+    Raises
+    ------
+    PredicateError, UnknownColumnError
+        The keys are of another type than the column, or have no such column.
+    """
+    names = [column] if isinstance(column, str) else list(column)
+    types = [of_key] if isinstance(column, str) else [part.dataType for part in of_key.fields]  # type: ignore[attr-defined]
+    fields = _find_fields(keys, names, StructType([*map(StructField, names, types)]))
+    return keys.select([F.col(field.sql).alias(f"key {number}") for number, field in enumerate(fields)])
 
 
 def _find_fields(keys: DataFrame, names: Sequence[str], wanted: StructType) -> list[SparkField]:

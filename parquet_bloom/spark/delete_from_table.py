@@ -1,0 +1,59 @@
+"""Delete rows of a Delta or Iceberg table: executors search for them, the driver commits."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from pyspark.sql import SparkSession
+
+from ..change.commit_rows import DeletesPlanner, require_retries
+from ..change.delete_rows import DeleteReport, delete_found
+from ..tables.embed.embed_table import open_target
+from .search_rows import ExecutorSearch
+
+if TYPE_CHECKING:
+    from pyiceberg.catalog import Catalog
+
+    from ..tables.embed.embed_table import GivenTable
+
+
+def delete(
+    spark: SparkSession,
+    table: GivenTable,
+    keys: object = None,
+    on: str | Sequence[str] | None = None,
+    *,
+    where: object = None,
+    dialect: str | None = None,
+    dry_run: bool = False,
+    retries: int = 10,
+    catalog: Catalog | str | None = None,
+    storage_options: Mapping[str, Any] | None = None,
+    timezone: str = "UTC",
+) -> DeleteReport:
+    """Delete the rows of a Delta or Iceberg table that have one of some keys, or meet a predicate, by one commit.
+
+    Executors search the files, and the driver gets the positions of the rows, 8 bytes for each, and commits that they
+    are deleted. They stay in their files, and readers leave them out, as by `parquet_bloom.delete` with `mode="hide"`.
+
+    Parameters
+    ----------
+    spark : the session, classic or Connect.
+    table, where, dialect, dry_run, retries, catalog, timezone : as for `parquet_bloom.delete`. Driver and executors
+        both see the table's files by the same paths or URLs.
+    keys, on : as for `parquet_bloom.delete`; or keys as a DataFrame with columns of these names, of the types of the
+        table's columns, or both integers. For a key of one column, or a function of one such as `lower(email)`, it may
+        be its only column, of any name. Up to a million different keys are sent to the executors; Spark joins more of
+        them with the table's. Nulls equal nothing, and are counted in the report.
+    storage_options : settings of a Delta table's store; they are sent to the executors.
+
+    Raises
+    ------
+    ConcurrentChangeError, PredicateError, UnknownColumnError, ParquetBloomError
+        As `parquet_bloom.delete`; also if the Spark job failed. Nothing was committed.
+    """
+    require_retries(retries)
+    search = ExecutorSearch(spark, keys, on, where, dialect, timezone)
+    deletes = DeletesPlanner(open_target(table, catalog, storage_options), dry_run=dry_run)
+    return delete_found(deletes, search.find, storage_options, retries)
