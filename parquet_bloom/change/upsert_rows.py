@@ -11,9 +11,10 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from ..errors import ParquetBloomError, PredicateError, UnknownColumnError, first_line, printable, shortened
+from ..errors import ParquetBloomError, PredicateError, UnknownColumnError, printable, shortened
 from ..file.many_files import Progress
 from ..redaction import shown_redacted
+from ..scan.lookup.key_chunks import list_columns
 from ..scan.lookup.key_lookups import KeyLookups
 from ..scan.scan_options import ScanOptions
 from ..tables.embed.embed_table import open_target
@@ -23,6 +24,7 @@ from ..util.arrow_values import keep, take
 from ..util.messages import count
 from .commit_rows import ChangedFile, DeletesPlanner, Planned, commit, make_source, require_retries
 from .find_rows import RowsByPath, RowSearch, show_stored
+from .fit_rows import fit
 
 if TYPE_CHECKING:
     from pyiceberg.catalog import Catalog
@@ -152,9 +154,7 @@ def upsert(
     if when_matched not in ("update", "keep"):
         raise ParquetBloomError(f"when_matched must be 'update' or 'keep', got {when_matched!r}")
     require_retries(retries)
-    names = [on] if isinstance(on, str) else list(on)
-    if not names:
-        raise PredicateError("a key needs a column")
+    names = list_columns(on)
     given = _read(rows)
     target = open_target(table, catalog, storage_options)
     deletes = DeletesPlanner(target, dry_run=dry_run, threads=threads)
@@ -162,7 +162,7 @@ def upsert(
 
     def plan(state: TableState, new_files: NewFiles) -> Planned:
         nonlocal num_kept, num_null
-        fitted = _fit(given, state.snapshot.schema, target.name)
+        fitted = fit(given, state.snapshot.schema, target.name)
         keys = _select_keys(fitted, names, target.name)
         num_null = fitted.num_rows - keys.num_rows
         source = make_source(target, state, storage_options)
@@ -208,59 +208,6 @@ def _read(rows: object) -> pa.Table:
         return pa.RecordBatchReader.from_stream(rows).read_all()
     problem = "rows are an Arrow table, record batch or stream, or a DataFrame that exports one"
     raise ParquetBloomError(f"{problem}, not {type(rows).__name__}")
-
-
-def _fit(rows: pa.Table, schema: pa.Schema, path: str) -> pa.Table:
-    """Return rows in the columns and types of a table.
-
-    Raises
-    ------
-    UnknownColumnError
-        A column is missing, or the table has no such column.
-    ParquetBloomError
-        A value does not fit.
-    """
-    for name in rows.column_names:
-        if name not in schema.names:
-            raise UnknownColumnError("the rows have this column, and the table does not", path=path, column=name)
-    columns = []
-    for column in schema:
-        if rows.column_names.count(column.name) != 1:
-            number = "lack this column" if column.name not in rows.column_names else "have several columns of this name"
-            raise UnknownColumnError(f"the rows {number} of the table", path=path, column=column.name)
-        values = rows[column.name]
-        other = _find_other_field(values.type, column.type, column.name)
-        if other is not None:
-            raise UnknownColumnError("only one of the rows and the table has this field", path=path, column=other)
-        try:
-            fitted = values if values.type == column.type else values.cast(column.type)
-        except (pa.ArrowException, ValueError) as error:
-            problem = f"a value of the rows does not fit its type {column.type}: {first_line(error)}"
-            raise ParquetBloomError(problem, path=path, column=column.name) from None
-        if not column.nullable and fitted.null_count:
-            raise ParquetBloomError(
-                "the rows have a null, which the table does not allow", path=path, column=column.name
-            )
-        columns.append(fitted)
-    return pa.table(columns, schema=schema)
-
-
-def _find_other_field(given: pa.DataType, wanted: pa.DataType, name: str) -> str | None:
-    """Return the first field of structs that only one of two types has; a cast would drop it, or make it null."""
-    if pa.types.is_struct(given) and pa.types.is_struct(wanted):
-        names, others = ([field.name for field in each] for each in (given, wanted))
-        for field in {*names} ^ {*others}:
-            return f"{name}.{field}"
-        parts = [(given.field(field), wanted.field(field)) for field in names]
-    elif given.num_fields == wanted.num_fields:  # lists, and maps
-        parts = [(given.field(number), wanted.field(number)) for number in range(given.num_fields)]
-    else:
-        parts = []
-    for one, other in parts:
-        found = _find_other_field(one.type, other.type, f"{name}.{other.name}")
-        if found is not None:
-            return found
-    return None
 
 
 def _select_keys(rows: pa.Table, names: Sequence[str], path: str) -> pa.Table:

@@ -124,6 +124,26 @@ class KeyCounts:
         self.given, self.null = self.given + given, self.null + null
 
 
+def list_columns(columns: object) -> tuple[str, ...]:
+    """Return the columns of a key, given as a name or a list of names.
+
+    Raises
+    ------
+    PredicateError
+        There is none, or one twice.
+    ParquetBloomError
+        It is something else.
+    """
+    given = [columns] if isinstance(columns, str) else columns
+    if not isinstance(given, Sequence) or not all(isinstance(name, str) for name in given):
+        raise ParquetBloomError(f"the column of a key is a name, or a list of names, got {columns!r}")
+    if not given:
+        raise PredicateError("a key needs a column")
+    if len({*given}) < len(given):
+        raise PredicateError("a column is in the key twice", column=next(n for n in given if given.count(n) > 1))
+    return tuple(given)
+
+
 def iterate_chunks(
     columns: str | Sequence[str], keys: object, size: int, counts: KeyCounts | None = None
 ) -> Generator[KeyChunk, None, None]:
@@ -142,11 +162,7 @@ def iterate_chunks(
     PredicateError
         A key is null, is not of one value for each column, or cannot be compared.
     """
-    names = (columns,) if isinstance(columns, str) else tuple(columns)
-    if not names:
-        raise PredicateError("a key needs a column")
-    if len({*names}) < len(names):
-        raise PredicateError("a column is in the key twice", column=next(n for n in names if names.count(n) > 1))
+    names = list_columns(columns)
     held: list[pa.Table] = []
     number = 0
     with closing(_iterate_tables(columns, names, keys, counts)) as tables:

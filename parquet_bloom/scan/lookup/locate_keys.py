@@ -14,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from ...errors import ParquetBloomError, PredicateError, UnknownColumnError
+from ...errors import PredicateError, UnknownColumnError
 from ...predicate.key_expression import match_keys
 from ...predicate.row_filter import find_column
 from ...storage.paths import as_utf8
@@ -26,7 +26,7 @@ from ..named_columns import select_columns
 from ..row_reader import RowReader
 from ..scan_options import ScanOptions
 from ..scan_source import ScanSource
-from .key_chunks import KeyChunk, KeyCounts, iterate_chunks
+from .key_chunks import KeyChunk, KeyCounts, iterate_chunks, list_columns
 from .lookup_session import LookupSession
 
 INDEX_KEYS = 100_000
@@ -60,8 +60,6 @@ class Locator:
         progress: Callable[[int, int], None] | None = None,
         counts: KeyCounts | None = None,
     ):
-        if not isinstance(columns, str) and not _is_list_of_names(columns):
-            raise ParquetBloomError(f"the column of a key is a name, or a list of names, got {columns!r}")
         self._source = source
         self._dataset_schema = schema
         self._session = session
@@ -69,7 +67,7 @@ class Locator:
         self._options = replace(options, named=schema.names.__contains__)
         self._progress, self._counts = progress, counts
         self._num_searched = 0  # files of the searches that have ended
-        self._names = [columns] if isinstance(columns, str) else [*columns]
+        self._names = list_columns(columns)
         fields = [pa.field(name, _find_type(schema, name)) for name in self._names]
         key_type = fields[0].type if isinstance(columns, str) else pa.struct(fields)
         self.schema = pa.schema(
@@ -246,10 +244,6 @@ def _can_share_value(key: pa.DataType, column: pa.DataType) -> bool:
 
 def _is_text(data_type: pa.DataType) -> bool:
     return bool(pa.types.is_string(data_type) or pa.types.is_large_string(data_type) or data_type == pa.string_view())
-
-
-def _is_list_of_names(columns: object) -> bool:
-    return isinstance(columns, list | tuple) and all(isinstance(name, str) for name in columns)
 
 
 def _decode(column: object) -> pa.Array:

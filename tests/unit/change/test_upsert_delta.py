@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import json
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -142,3 +144,60 @@ def test_another_writer_comes_first(root: str, monkeypatch: pytest.MonkeyPatch) 
     live = {file.path for file in parquet_bloom.delta(root).read_snapshot().files}
     unused = {str(path) for path in Path(root).rglob("*.parquet")} - live
     assert len(unused) <= 2  # those of the other writer that have left the table, and none of the first try
+
+
+def naive(*texts: str) -> list[dt.datetime]:
+    return [dt.datetime.fromisoformat(text) for text in texts]
+
+
+@pytest.mark.parametrize(
+    ("wanted", "given", "expected"),
+    [
+        (pa.float32(), pa.array([1e300]), "would be another"),
+        (pa.float32(), pa.array([0.1]), "would be another"),
+        (pa.float32(), pa.array([0.5, float("nan"), float("inf"), None]), [0.5, float("nan"), float("inf"), None]),
+        (pa.bool_(), pa.array([5]), "int64 are not converted to its type bool"),
+        (pa.decimal128(10, 2), pa.array([0.125]), "would be another"),
+        (pa.decimal128(10, 2), pa.array([0.25, 0.1]), [Decimal("0.25"), Decimal("0.10")]),
+        (pa.float64(), pa.array([Decimal("0.12345678901234567890")]), "would be another"),
+        (pa.date32(), pa.array(naive("2020-01-01T05:00")), "data|another"),
+        (pa.date32(), pa.array(naive("2020-01-01")), [dt.date(2020, 1, 1)]),
+        (pa.timestamp("us"), pa.array([1], pa.timestamp("us", "Europe/Berlin")), "tz=Europe/Berlin] are not converted"),
+        (pa.timestamp("us", "UTC"), pa.array([0], pa.timestamp("s", "Europe/Berlin")), naive("1970-01-01T00:00Z")),
+        (pa.list_(pa.float32()), pa.array([None, [0.5], [0.5, 0.1]]), "would be another"),
+        (
+            pa.struct([("a", pa.float32()), ("b", pa.int64())]),
+            pa.array([{"b": 1, "a": 0.1}]),
+            "would be another",
+        ),
+        (pa.list_(pa.int64()), pa.array([[1], [2, 3]], pa.list_view(pa.int64())), "list_view"),
+        (
+            pa.string(),
+            pa.chunked_array([["a", None, "a"]]).cast(pa.dictionary(pa.uint32(), pa.string_view())),
+            ["a", None, "a"],
+        ),
+    ],
+)
+def test_values_that_would_be_others_are_refused(
+    tmp_path: Path, wanted: pa.DataType, given: pa.ChunkedArray, expected: str | list[object]
+) -> None:
+    schema = pa.schema([("id", pa.int64()), ("value", wanted)])
+    settings = {"delta.enableDeletionVectors": "true"}
+    table = deltalake.DeltaTable.create(str(tmp_path), schema, configuration=settings)
+    rows = pa.table({"value": given, "id": range(len(given))})
+    if isinstance(expected, str):
+        with pytest.raises(ParquetBloomError, match=expected):
+            parquet_bloom.upsert(str(tmp_path), rows, "id")
+        return
+    assert parquet_bloom.upsert(str(tmp_path), rows, "id").num_added == len(given)
+    table.update_incremental()
+    found = pa.table(table.scan())["value"].to_pylist()
+    assert list(map(str, found)) == list(map(str, expected))
+
+
+@pytest.mark.parametrize(
+    ("on", "said"), [(None, "name, or a list"), (5, "name, or a list"), ([5], "name, or a list"), (["id"] * 2, "twice")]
+)
+def test_what_is_no_key_is_named(root: str, on: Any, said: str) -> None:
+    with pytest.raises(ParquetBloomError, match=said):
+        parquet_bloom.upsert(root, make_rows([3]), on)

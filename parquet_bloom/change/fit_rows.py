@@ -1,0 +1,120 @@
+"""Rows that a caller gives, in the columns and types of a table."""
+
+from __future__ import annotations
+
+import pyarrow as pa
+
+from ..errors import ParquetBloomError, UnknownColumnError, first_line
+from ..hashing.arrow_keys import plain
+from ..util.arrow_values import to_numpy
+
+
+def fit(rows: pa.Table, schema: pa.Schema, path: str) -> pa.Table:
+    """Return rows in the columns and types of a table.
+
+    Parameters
+    ----------
+    path : the table, for errors.
+
+    Raises
+    ------
+    UnknownColumnError
+        A column is missing, or the table has no such column.
+    ParquetBloomError
+        A value does not fit, or would be another one in the table.
+    """
+    for name in rows.column_names:
+        if name not in schema.names:
+            raise UnknownColumnError("the rows have this column, and the table does not", path=path, column=name)
+    columns = []
+    for column in schema:
+        if rows.column_names.count(column.name) != 1:
+            number = "lack this column" if column.name not in rows.column_names else "have several columns of this name"
+            raise UnknownColumnError(f"the rows {number} of the table", path=path, column=column.name)
+        fitted = _fit_column(_decode(rows[column.name]), column, path)
+        if not column.nullable and fitted.null_count:
+            raise ParquetBloomError(
+                "the rows have a null, which the table does not allow", path=path, column=column.name
+            )
+        columns.append(fitted)
+    return pa.table(columns, schema=schema)
+
+
+def _decode(column: pa.ChunkedArray) -> pa.ChunkedArray:
+    """Return a column without dictionary or run-end encoding, for which Arrow has not all casts."""
+    if not (pa.types.is_dictionary(column.type) or pa.types.is_run_end_encoded(column.type)):
+        return column
+    return pa.chunked_array([plain(chunk) for chunk in column.chunks] or [plain(pa.nulls(0, column.type))])
+
+
+def _fit_column(values: pa.ChunkedArray, column: pa.Field, path: str) -> pa.ChunkedArray:
+    if values.type == column.type:
+        return values
+    other = _find_other_field(values.type, column.type, column.name)
+    if other is not None:
+        raise UnknownColumnError("only one of the rows and the table has this field", path=path, column=other)
+    if _loses_meaning(values.type, column.type):
+        problem = f"values of the type {values.type} are not converted to its type {column.type}: convert them first"
+        raise ParquetBloomError(problem, path=path, column=column.name)
+    try:
+        fitted = values.cast(column.type)
+        is_exact = all(map(_is_exact, values.chunks, fitted.chunks))
+    except (pa.ArrowException, ValueError) as error:
+        problem = f"a value of the rows does not fit its type {column.type}: {first_line(error)}"
+        raise ParquetBloomError(problem, path=path, column=column.name) from None
+    if not is_exact:
+        problem = f"a value of the rows, of the type {values.type}, would be another in its type {column.type}"
+        raise ParquetBloomError(f"{problem}: round it first", path=path, column=column.name)
+    return fitted
+
+
+def _pair_fields(given: pa.DataType, wanted: pa.DataType) -> list[tuple[pa.Field, pa.Field]]:
+    """Return the fields of two nested types that become each other: those of structs by their names."""
+    if pa.types.is_struct(given) and pa.types.is_struct(wanted):
+        return [(field, wanted.field(field.name)) for field in given if wanted.get_field_index(field.name) >= 0]
+    if given.num_fields == wanted.num_fields:  # lists, and maps
+        return [(given.field(number), wanted.field(number)) for number in range(given.num_fields)]
+    return []
+
+
+def _find_other_field(given: pa.DataType, wanted: pa.DataType, name: str) -> str | None:
+    """Return the first field of structs that only one of two types has; a cast would drop it, or make it null."""
+    if pa.types.is_struct(given) and pa.types.is_struct(wanted):
+        for field in {field.name for field in given} ^ {field.name for field in wanted}:
+            return f"{name}.{field}"
+    for one, other in _pair_fields(given, wanted):
+        found = _find_other_field(one.type, other.type, f"{name}.{other.name}")
+        if found is not None:
+            return found
+    return None
+
+
+def _loses_meaning(given: pa.DataType, wanted: pa.DataType) -> bool:
+    """Return whether Arrow casts between two types although values would say another thing, or reads them wrongly."""
+    types = pa.types
+    if types.is_boolean(wanted):
+        return not (types.is_boolean(given) or types.is_null(given))
+    if types.is_timestamp(given):
+        return types.is_time(wanted) or (types.is_timestamp(wanted) and given.tz is not None and wanted.tz is None)
+    if types.is_list_view(given) or types.is_large_list_view(given):
+        return True  # pyarrow takes its offsets for those of a list
+    return any(_loses_meaning(one.type, other.type) for one, other in _pair_fields(given, wanted))
+
+
+def _is_exact(given: pa.Array, fitted: pa.Array) -> bool:
+    """Return whether a cast has kept values where Arrow rounds them without an error."""
+    types, kind, wanted = pa.types, given.type, fitted.type
+    if kind == wanted:
+        return True
+    if types.is_struct(kind) and types.is_struct(wanted):
+        parts, others = given.flatten(), fitted.flatten()
+        return all(_is_exact(part, others[wanted.get_field_index(kind[i].name)]) for i, part in enumerate(parts))
+    if types.is_nested(kind):
+        return _is_exact(given.flatten(), fitted.flatten())
+    if types.is_floating(kind) and types.is_floating(wanted):
+        one, other = (to_numpy(array.cast(pa.float64()).drop_null()) for array in (given, fitted))
+        return bool(((one == other) | ((one != one) & (other != other))).all())
+    is_rounded = (types.is_floating(kind) or types.is_timestamp(kind)) and not types.is_string(wanted)
+    if is_rounded or (types.is_decimal(kind) and types.is_floating(wanted)):
+        return bool(fitted.cast(kind).equals(given))
+    return True
