@@ -400,6 +400,38 @@ def write_remote(source_fs: Any, target: str, target_fs: Any) -> None:
         new.commit()
 
 
+def write_ranges(new: Any) -> bytes:
+    """Write ranges of the source behind its beginning, and return what is written."""
+    with new:
+        new.copy_prefix(4)
+        new.copy_range(7, 100)
+        new.write(TAIL)
+        new.copy_range(len(OLD) - 5, 5)
+        new.copy_range(len(OLD), 0)
+        for start, length in ((len(OLD), 1), (-1, 1), (0, -1)):
+            with pytest.raises(TruncatedFileError):
+                new.copy_range(start, length)
+        new.commit()
+    return OLD[:4] + OLD[7:107] + TAIL + OLD[-5:]
+
+
+@pytest.mark.parametrize("kernel", [True, False])
+def test_ranges_of_the_source(path: Path, kernel: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    if not kernel:
+        monkeypatch.delattr(os, "copy_file_range")
+    with open_source(path) as source:
+        expected = write_ranges(rewrite(source))
+    assert path.read_bytes() == expected
+    with create(path.with_name("b")) as new, pytest.raises(StorageError, match="needs a source"):
+        new.copy_range(0, 0)
+
+
+def test_ranges_of_remote_sources(remote: Any, tmp_path: Path) -> None:
+    with open_source("a", remote) as source:
+        assert write_ranges(rewrite(source, "b", remote)) == content(remote, "b")
+        assert write_ranges(rewrite(source, str(tmp_path / "c"))) == (tmp_path / "c").read_bytes()
+
+
 def test_writing_remotely(remote: Any, tmp_path: Path) -> None:
     for _ in range(2):
         write_remote(remote, "b", remote)
