@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple
 from uuid import uuid4
@@ -474,8 +474,9 @@ class SnapshotWriter:
         manifest = ListedManifest(path, length, spec_id, sequence, None, num_files, 0, self.snapshot_id, DATA, None)
         after = self._read_files(manifest)
         counts = [new.metrics.num_rows for new in added]
-        expected = [new.path for new in added], counts, [tuple(new.partition) for new in added]
-        if repr((after.paths, after.record_counts, after.values)) != repr(expected):  # NaN is like NaN
+        expected = [new.path for new in added], counts, [_list_values(new.partition) for new in added]
+        # As texts, where NaN is like NaN.
+        if repr((after.paths, after.record_counts, list(map(_list_values, after.values)))) != repr(expected):
             problem = f"the manifest {path} of new data files is not as it should be: nothing was committed"
             raise ParquetBloomError(problem, path=self._table_name)
         self._partitions.update(after.partitions)
@@ -617,6 +618,11 @@ def _list_entries(stored: StoredRecords, manifest: ListedManifest, first_row: in
             entry._replace(sequence=sequence, file_sequence=file_sequence, first_row=first, snapshot_id=snapshot_id)
         )
     return entries
+
+
+def _list_values(partition: Iterable[object]) -> list[object]:
+    """Return partition values, of UUIDs their bytes."""
+    return [getattr(value, "bytes", value) for value in partition]
 
 
 def _set_bound(bounds: list[dict[str, Any]] | None, value: bytes | None) -> list[dict[str, Any]]:
