@@ -13,6 +13,7 @@ from ...errors import ParquetBloomError, StorageError
 from ...file.bloom_file import open as open_file
 from ...storage import is_url, resolve_filesystem
 from ...util.lazy import late_module
+from ...util.threads import in_order
 from ..iceberg.file_metrics import FileMetrics, find_modes, measure_file
 from ..iceberg.iceberg_deletes import AppliedDeletes
 from ..iceberg.iceberg_snapshot import Contents, make_snapshot
@@ -63,6 +64,8 @@ _REFUSALS = frozenset({
 })  # fmt: skip
 _TIMED_OUT, _NOT_IMPLEMENTED = 408, 501
 _REFUSING = {*range(400, 500), _NOT_IMPLEMENTED} - {_TIMED_OUT}
+
+_OPENED = 16  # new files at a time
 
 _SENDS, _PAUSE = 4, 0.2  # how often a commit is sent, and seconds after the first time, which double
 
@@ -148,24 +151,21 @@ class IcebergTarget(Target):
     def commit_rows(self, state: TableState, change: RowChange) -> int | None:
         contents: Contents = state.handle
         require_deletable(contents, change, self.name)
-        modes = find_modes(contents.schema, state.properties) if change.rewritten or change.added else {}
+        new_files = [*change.rewritten, *change.added]
+        modes = find_modes(contents.schema, state.properties) if new_files else {}
         fields = list_fields(contents.schema, state.schema)
 
-        def measure(new: NewFile) -> FileMetrics:
+        def measure(new: NewFile) -> tuple[str, int, FileMetrics]:
             with open_file(new.path, filesystem=self.filesystem) as file:
                 metrics = measure_file(file, state.columns or (), fields, modes)
                 if (file.source.size, metrics.num_rows) != (new.size, new.num_rows):
                     raise ParquetBloomError("the new file is not as it was written", path=new.path)
-            return metrics
+            return _name_in_metadata(new, contents), new.size, metrics
 
-        replaced = {
-            new.old.entry: NewPath(_name_in_metadata(new, contents), new.size, measure(new))
-            for new in change.rewritten
-            if new.old is not None
-        }
-        added = [
-            AddedFile(_name_in_metadata(new, contents), new.size, measure(new), new.partition) for new in change.added
-        ]
+        with in_order(measure, new_files, _OPENED) as measured:
+            pairs = list(zip(new_files, measured, strict=True))
+        replaced = {new.old.entry: NewPath(*place) for new, place in pairs if new.old is not None}
+        added = [AddedFile(*place, new.partition) for new, place in pairs if new.old is None]
         note = {"parquet-bloom.operation": change.operation}
         return self._commit(state, lambda writer: writer.change_rows(change, replaced, added, state.snapshot, note), {})
 

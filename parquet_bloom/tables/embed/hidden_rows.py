@@ -13,7 +13,7 @@ from ..iceberg.iceberg_deletes import AppliedDeletes, find_target, make_vector_b
 from ..iceberg.iceberg_snapshot import Contents
 from ..iceberg.manifests import DeleteFile, Partition
 from ..table_locations import without_scheme
-from ..table_snapshot import TableSnapshot
+from ..table_snapshot import TableSnapshot, naming_file
 from .exchange_files import HiddenRows, RowChange
 from .moved_deletes import (
     VECTORS_SINCE,
@@ -54,9 +54,15 @@ def require_deletable(contents: Contents, change: RowChange, name: str) -> None:
     if change.rewritten and version >= VECTORS_SINCE:
         problem = f"rows of a table of format version {version} have ids, which files that are written anew would lose"
         raise ParquetBloomError(f"{problem}: hide the rows instead", path=name)
+    hidden, rewritten = [each.old for each in change.hidden], [each.old for each in change.rewritten if each.old]
     counts = dict(zip(contents.manifests.paths, contents.manifests.record_counts, strict=True))
-    for old in (*(each.old for each in change.hidden), *(new.old for new in change.rewritten)):
-        if old is not None and old.reason is not None:
+    named: set[object] = set()
+    for old in (*hidden, *rewritten, *change.removed):
+        if old.entry not in counts or old.entry in named:
+            raise ParquetBloomError("the change is of a file that the table has not, or is named twice", path=old.path)
+        named.add(old.entry)
+    for old in (*hidden, *rewritten):
+        if old.reason is not None:
             raise ParquetBloomError(f"its rows cannot be deleted: {old.reason}", path=old.path)
     for old, rows in change.hidden:
         if not len(rows) or rows[0] < 0 or rows[-1] >= counts[old.entry] or (np.diff(rows) <= 0).any():
@@ -137,7 +143,8 @@ class RowHider:
                     deleted = self._snapshot.deletes.get(old.path)
                     if deleted is not None:
                         count = self._contents.manifests.record_counts[self._rows[old.entry]]
-                        positions |= BitMap64(deleted.find_positions(range(count)).astype(np.uint64))
+                        with naming_file(old.path):
+                            positions |= BitMap64(deleted.find_positions(range(count)).astype(np.uint64))
                     blob, count = make_vector_blob(positions), len(positions)
                     where = puffin.add(old.entry, blob, count), len(blob)
                     new = NewDelete(path, "PUFFIN", self._sequence, 0, count, old.entry, *where, None, None)

@@ -424,6 +424,8 @@ def test_what_is_refused_by_name(tmp_path: Path) -> None:
     for rows in ([-1], [100], [3, 3], []):
         with pytest.raises(ParquetBloomError, match="are not numbers of its 100 rows in ascending order"):
             delete(table, {path: rows})
+    with pytest.raises(ParquetBloomError, match="a file that the table has not, or is named twice"):
+        delete(table, {path: [1]}, [path])
     assert files_in(tmp_path) == files
     delete(table, {path: [99]})  # its manifest is of version 1
     assert len(read(table)) == 99
