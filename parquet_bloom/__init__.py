@@ -8,6 +8,9 @@ from . import errors, types
 from .util.lazy import make_lazy
 
 if TYPE_CHECKING:
+    from .change.delete_rows import delete
+    from .change.erase_files import erase
+    from .change.upsert_rows import upsert
     from .core.bloom.sizing import fpp_for, size_for
     from .file.bloom_file import open
     from .file.disk_cache import DiskMetadataCache
@@ -35,10 +38,12 @@ __all__ = [
     "SplitBlockBloomFilter",
     "advise",
     "dataset",
+    "delete",
     "delta",
     "drop",
     "embed",
     "embed_table",
+    "erase",
     "errors",
     "fpp_for",
     "iceberg",
@@ -50,6 +55,7 @@ __all__ = [
     "semi_join",
     "size_for",
     "types",
+    "upsert",
     "verify",
     "write_table",
 ]
@@ -62,10 +68,12 @@ _HOMES = {
     "SplitBlockBloomFilter": ".filter",
     "advise": ".scan.survey_files",
     "dataset": ".scan.dataset",
+    "delete": ".change.delete_rows",
     "delta": ".tables.delta.delta_table",
     "drop": ".file.drop_filters",
     "embed": ".file.embed_filters",
     "embed_table": ".tables.embed.embed_table",
+    "erase": ".change.erase_files",
     "fpp_for": ".core.bloom.sizing",
     "iceberg": ".tables.iceberg.iceberg_table",
     "open": ".file.bloom_file",
@@ -75,6 +83,7 @@ _HOMES = {
     "scan_polars": ".scan.polars_frame",
     "semi_join": ".scan.dataset",
     "size_for": ".core.bloom.sizing",
+    "upsert": ".change.upsert_rows",
     "verify": ".scan.survey_files",
     "write_table": ".file.write_table",
 }

@@ -7,11 +7,16 @@ from typing import TYPE_CHECKING
 from .util.lazy import make_lazy
 
 if TYPE_CHECKING:
+    from .change.commit_rows import ChangedFile
+    from .change.delete_rows import DeleteReport
+    from .change.erase_report import ErasedFile, EraseReport, HeldCopy
+    from .change.upsert_rows import UpsertReport
     from .core.bloom.variants import Variant
     from .file.advice_report import AdviceReport
     from .file.bloom_file import BloomFile
     from .file.chunk_filter import ChunkFilter
     from .file.drop_filters import DroppedFilter, DropReport
+    from .file.drop_rows import DroppedRows, LostPart
     from .file.embed_filters import EmbeddedFilter, EmbedReport
     from .file.probe_file import Probed
     from .file.verdict import ColumnAdvice
@@ -44,22 +49,29 @@ __all__ = [
     "AppendReport",
     "BloomFile",
     "Candidate",
+    "ChangedFile",
     "CheckReport",
     "ChunkFilter",
     "ChunkVerdict",
     "ColumnAdvice",
     "CompactReport",
     "Dataset",
+    "DeleteReport",
     "DropReport",
     "DroppedFilter",
+    "DroppedRows",
     "EmbedReport",
     "EmbedTableReport",
     "EmbeddedFilter",
+    "EraseReport",
+    "ErasedFile",
     "ExchangedFile",
     "FilePlan",
     "Fragment",
+    "HeldCopy",
     "IndexSnapshot",
     "IndexStats",
+    "LostPart",
     "OrcFile",
     "OrcFilter",
     "Probed",
@@ -69,6 +81,7 @@ __all__ = [
     "Scan",
     "SkippedFile",
     "TableFiles",
+    "UpsertReport",
     "Variant",
     "VerifyReport",
     "ZoneBuildReport",
@@ -82,22 +95,29 @@ _HOMES = {
     "AppendReport": ".lake.index_reports",
     "BloomFile": ".file.bloom_file",
     "Candidate": ".lake.index_reports",
+    "ChangedFile": ".change.commit_rows",
     "CheckReport": ".lake.index_reports",
     "ChunkFilter": ".file.chunk_filter",
     "ChunkVerdict": ".file.verify_file",
     "ColumnAdvice": ".file.verdict",
     "CompactReport": ".lake.index_reports",
     "Dataset": ".scan.dataset",
+    "DeleteReport": ".change.delete_rows",
     "DropReport": ".file.drop_filters",
     "DroppedFilter": ".file.drop_filters",
+    "DroppedRows": ".file.drop_rows",
     "EmbedReport": ".file.embed_filters",
     "EmbedTableReport": ".tables.embed.embed_table",
     "EmbeddedFilter": ".file.embed_filters",
+    "EraseReport": ".change.erase_report",
+    "ErasedFile": ".change.erase_report",
     "ExchangedFile": ".tables.embed.embed_table",
     "FilePlan": ".scan.model.scan_plan",
     "Fragment": ".scan.dataset",
+    "HeldCopy": ".change.erase_report",
     "IndexSnapshot": ".lake.index_reports",
     "IndexStats": ".lake.index_reports",
+    "LostPart": ".file.drop_rows",
     "OrcFile": ".orc.orc_reader",
     "OrcFilter": ".orc.orc_filters",
     "Probed": ".file.probe_file",
@@ -107,6 +127,7 @@ _HOMES = {
     "Scan": ".scan.scan",
     "SkippedFile": ".tables.embed.exchange_files",
     "TableFiles": ".tables.table_snapshot",
+    "UpsertReport": ".change.upsert_rows",
     "Variant": ".core.bloom.variants",
     "VerifyReport": ".file.verify_file",
     "ZoneBuildReport": ".zones.zone_builder",

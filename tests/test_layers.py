@@ -36,12 +36,13 @@ LAYERS = {
     "tables": 5,
     "lake": 6,
     "scan": 7,
-    "spark": 8,
-    "serve": 8,
-    "cli": 9,
-    "types": 10,
-    "__init__": 11,
-    "__main__": 11,
+    "change": 8,
+    "spark": 9,
+    "serve": 9,
+    "cli": 10,
+    "types": 11,
+    "__init__": 12,
+    "__main__": 12,
 }
 
 # Lines of a module; more do not fit in a head.

@@ -35,6 +35,9 @@ else:
     drafts = late_module("parquet_bloom.file.drafts")
 
 
+_PREFETCHED_BYTES = 8 << 20  # of a file, after which no more is fetched ahead: many files may be read at a time
+
+
 def read_footer(source: Source) -> Footer:
     """Read the footer of an opened file. Bytes of filters that were read along with it are cached in `source`.
 
@@ -358,6 +361,36 @@ class BloomFile:
         )
         self._header_bytes.update(zip(offsets, headers, strict=True))
         self._prepared |= prepared
+
+    def prefetch(self, chunks: Iterable[ChunkFilter], *, values: bool = False) -> None:
+        """Have a store send filters together that are about to be read one by one, the first ones of many.
+
+        Parameters
+        ----------
+        values : whether the values of their columns are read, too.
+
+        Raises
+        ------
+        StorageError
+            They cannot be read.
+        """
+        if self.source.path is not None:
+            return
+        spans: list[tuple[int, int]] = []
+        room = _PREFETCHED_BYTES
+        for chunk in chunks:
+            if chunk.length is None or chunk.location_problem:
+                continue
+            needed = [(chunk.offset, chunk.length)]
+            if values:
+                size = int(self.record(chunk.row_group, chunk.leaf)["compressed_size"])
+                needed.append((self.footer.first_page(chunk.row_group, chunk.leaf), size))
+            room -= sum(length for _, length in needed)
+            if room < 0:
+                break
+            spans += needed
+        offsets, lengths = np.array(spans, np.int64).reshape(-1, 2).T
+        self.source.prefetch(offsets, lengths)
 
     def _find_owner(self, number: int) -> tuple[int, str]:
         record: np.void = self.footer.chunks[number]

@@ -9,7 +9,7 @@ included, pyarrow decodes them, but through a footer of ours that shows the colu
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -46,6 +46,7 @@ else:
     pc, pq = late_module("pyarrow.compute"), late_module("pyarrow.parquet")
 
 BATCH_ROWS = 1 << 13  # decoded at once: few enough to stay in the processor's caches until they are hashed
+ROWS_AT_ONCE = 1 << 17  # decoded at once where all of a column chunk is held in memory anyway
 BATCH_BYTES = 1 << 26  # decoded at once, by the chunk's size: values of many megabytes come few at a time
 PIECE_VALUES = 1 << 15  # byte arrays hashed at once
 WHOLE_BYTES = 1 << 20  # column chunks up to this size are read at once by pyarrow
@@ -70,9 +71,17 @@ class ColumnReader:
     source, footer : the file.
     leaf : the column.
     page_sizes : lengths of all column chunks' pages where the footer's are wrong; None where they are right.
+    annotation : fields of a schema element, by which `read_rows` has stored values shown in another Arrow type.
     """
 
-    def __init__(self, source: Source, footer: Footer, leaf: SchemaLeaf, page_sizes: np.ndarray | None = None):
+    def __init__(
+        self,
+        source: Source,
+        footer: Footer,
+        leaf: SchemaLeaf,
+        page_sizes: np.ndarray | None = None,
+        annotation: Sequence[tuple[int, int, object]] = (),
+    ):
         self.leaf = leaf
         self.column_type = type_of(leaf)
         self._source = source
@@ -84,7 +93,8 @@ class ColumnReader:
         )  # values, so that they are aligned
         self._is_local = source.path is not None
         try:
-            self._metadata = pq.read_metadata(pa.BufferReader(make_physical_view(footer, leaf, page_sizes)))
+            view = make_physical_view(footer, leaf, page_sizes, annotation)
+            self._metadata = pq.read_metadata(pa.BufferReader(view))
         except (pa.ArrowException, OSError) as error:
             raise self._unreadable_error(str(error)) from error
 
@@ -206,6 +216,15 @@ class ColumnReader:
         """
         for array in self._decode(row_group, BATCH_ROWS, [], read):
             yield leaf_values(array)
+
+    @property
+    def arrow_field(self) -> pa.Field:
+        """The field of what `read_rows` yields: the column in structs and lists for the groups that it is in."""
+        return self._metadata.schema.to_arrow_schema().field(0)
+
+    def read_rows(self, row_group: int, read: ReadRange | None = None) -> Iterator[pa.Array]:
+        """Yield the rows of a row group in order, of the type of `arrow_field`; errors are those of `batches`."""
+        yield from self._decode(row_group, ROWS_AT_ONCE, [], read)
 
     def all_null(self, row_group: int) -> bool:
         """Return whether a row group has only nulls. Reads it up to the first value."""

@@ -297,6 +297,8 @@ class _EmbedJob:
         self._readers: dict[int, ColumnReader] = {}
         refuse_uneditable(self.footer, [plan.leaf for plan in plans])
         refuse_pages_beyond(file)
+        if not replace:
+            file.prefetch(file.chunks(columns={plan.leaf.name for plan in plans}))
         for row_group in range(self.footer.num_row_groups):
             for plan in plans:
                 if self._needs_filter(row_group, plan):

@@ -27,7 +27,7 @@ from ..metadata.footer import MAGIC, ORC_MAGIC, TAIL_BYTES, Footer, SchemaLeaf
 from ..metadata.footer_rewrite import splice_filter_locations
 from ..redaction import shown_redacted
 from ..storage import Source, managed_table, open_source, rewrite, same_place
-from ..storage.local.local_rewrite import delete_leftover, displaced_from, leftovers_below
+from ..storage.local.local_rewrite import delete_leftover, displaced_from, is_of_exchange, leftovers_below
 from ..storage.paths import GivenPath
 from ..util.messages import count
 from .bloom_file import BloomFile
@@ -46,6 +46,7 @@ class Sink(Protocol):
     """The destination of a new file: the part of `storage.Rewrite` that is used here."""
 
     def copy_prefix(self, length: int) -> None: ...
+    def copy_range(self, offset: int, length: int) -> None: ...
     def write(self, data: Any) -> int: ...
     def tell(self) -> int: ...
 
@@ -228,6 +229,9 @@ class _ByteCounter:
 
     def copy_prefix(self, length: int) -> None:
         self._position = length
+
+    def copy_range(self, offset: int, length: int) -> None:
+        self._position += length
 
     def write(self, data: Any) -> int:
         length = memoryview(data).nbytes
@@ -494,8 +498,8 @@ def sweep(folder: str | os.PathLike[str], *, dry_run: bool = False) -> Iterator[
     """Delete files left behind by killed writers in a local folder and below it.
 
     Files whose writer is still running are skipped. New files that were never finished are deleted. A file that was
-    exchanged with its replacement is deleted if both hold the same rows; if they differ it is kept, as another writer
-    may have put it there in the moment of the exchange.
+    exchanged with its replacement is deleted if it is the one that the writer had read, as its name says, or if both
+    hold the same rows; else it is kept, as another writer may have put it there in the moment of the exchange.
 
     Parameters
     ----------
@@ -521,7 +525,7 @@ def sweep(folder: str | os.PathLike[str], *, dry_run: bool = False) -> Iterator[
 def _find_reason_to_keep(path: str) -> str | None:
     folder, name = os.path.split(path)
     target = displaced_from(name)
-    if target is None:
+    if target is None or is_of_exchange(path):
         return None
     try:
         with open_source(path) as source:

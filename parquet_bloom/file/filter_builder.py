@@ -53,6 +53,17 @@ class FilterOptions:
         return sizing.size_for(distinct if self.ndv is None else self.ndv, self.fpp, self.power_of_two)
 
 
+@dataclass(frozen=True)
+class ExactSize(FilterOptions):
+    """A filter of `size` bytes, a multiple of 32, whatever it holds; its values are not counted."""
+
+    ndv: int | None = 0
+    size: int = sizing.BLOCK_BYTES
+
+    def num_bytes(self, distinct: int) -> int:
+        return self.size
+
+
 Columns = str | Iterable[str] | Mapping[str, float | Mapping[str, object] | FilterOptions | None]
 
 

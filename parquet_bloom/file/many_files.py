@@ -5,7 +5,7 @@ from __future__ import annotations
 import errno
 import glob
 import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import Any, Literal, Protocol, Self, TypeVar
@@ -27,7 +27,7 @@ OnError = Literal["finish", "raise", "report"] | Callable[[ParquetBloomError], N
 """What happens when a file fails: see `embed`."""
 
 _SHOWN = 20  # files, and errors, that the table of a report lists
-_REMOTE_FILES = 8  # at a time, where little is computed and most of the time is spent waiting
+_REMOTE_FILES = 8  # at a time: most of the time is spent waiting
 
 # ---------------------------------------------------------------------------------------------------- reports
 
@@ -154,6 +154,11 @@ def _ignore_progress(done: int, total: int) -> None:
     pass
 
 
+def files_at_a_time(filesystem: object | None, files: Iterable[GivenPath]) -> int:
+    """Return how many files to process at a time, where of remote ones most of the time is spent waiting."""
+    return max(processors(), 1 if is_local(filesystem, files) else _REMOTE_FILES)
+
+
 @dataclass(frozen=True)
 class RunOptions:
     """How many files are processed.
@@ -219,7 +224,7 @@ def process_paths(
                     on_error(error)
                 return combine(name, []).with_files([], {name: error})
     if threads is None:
-        threads = max(processors(), _REMOTE_FILES if options.waits and not is_local(filesystem, files) else 1)
+        threads = files_at_a_time(filesystem, files) if options.waits else processors()
     jobs = max(1, min(threads, len(files)))
     per_file = max(1, threads // jobs)
     reports: list[F] = []

@@ -137,6 +137,7 @@ def verify_parquet(
         report = VerifyReport(file.path)
         names = None if columns is None else list(columns)
         total = sum(1 for _ in file.chunks(columns=names))
+        file.prefetch(file.chunks(columns=names), values=data)
         readers: dict[int, ColumnReader] = {}
         for done, chunk in enumerate(file.chunks(columns=names)):  # one at a time: each holds its bitset
             report.chunks.append(_verify_chunk(file, chunk, readers if data else None))

@@ -49,10 +49,28 @@ def write_table(
     requested = parse_columns(columns, FilterOptions(fpp, None, power_of_two))
     filesystem = resolve_filesystem(filesystem, storage_options)
     refuse_managed(path, filesystem)
+    return write_file(table, path, requested, filesystem, row_group_size, **pyarrow_options)
+
+
+def write_file(
+    table: pa.Table,
+    path: GivenPath,
+    requested: dict[str, FilterOptions],
+    filesystem: object | None,
+    row_group_size: int | None = None,
+    **pyarrow_options: object,
+) -> EmbedReport:
+    """Write a file as `write_table` does, also one that its caller will commit to the table in whose folder it lies.
+
+    Parameters
+    ----------
+    requested : the columns that get filters.
+    filesystem : as `storage.resolve_filesystem` returns it.
+    """
     report = EmbedReport(str(path), str(path))
     try:
         with create(path, filesystem) as new:
-            tail = _write_data(new, table, row_group_size, pyarrow_options)
+            tail = _write_data(new, table, row_group_size, dict(pyarrow_options))
             file_size = new.tell() + len(tail)
             start, length = find_footer(tail, file_size)
             inside = len(tail) - TAIL_BYTES - length

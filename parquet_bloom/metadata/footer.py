@@ -14,7 +14,17 @@ from typing import TypedDict, TypeVar
 import numpy as np
 
 from ..errors import EncryptedFileError, ErrorContext, MalformedFooterError, NotParquetError, TruncatedFileError
-from .thrift_compact import BINARY, LIST, STRUCT, index_footer, index_footers, read_struct, read_value, write_struct
+from .thrift_compact import (
+    BINARY,
+    LIST,
+    STRUCT,
+    index_footer,
+    index_footers,
+    read_struct,
+    read_value,
+    split_structs,
+    write_struct,
+)
 from .writer_rules import LEGACY, Doubt, Rule, WriterRules, combine_doubts, describe, find_rules
 
 MAGIC = b"PAR1"
@@ -450,18 +460,7 @@ class Footer:
     @property
     def encoded_schema_elements(self) -> tuple[list[bytes], int]:
         """The encoded elements of the schema, and the position behind the last one."""
-        data, position = self.data, self._positions[2]
-        count, position = data[position] >> 4, position + 1
-        if count == 15:  # the length of a longer list follows
-            while data[position] > 0x7F:
-                position += 1
-            position += 1
-        encoded = []
-        for _ in self.schema:
-            end = read_struct(data, position)[1]
-            encoded.append(bytes(data[position:end]))
-            position = end
-        return encoded, position
+        return split_structs(self.data, self._positions[2])
 
     @property
     def data_of_schema(self) -> bytes:

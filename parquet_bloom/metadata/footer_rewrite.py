@@ -48,12 +48,14 @@ def splice_filter_locations(footer: Footer, filters: Mapping[tuple[int, int], tu
 _Field = tuple[int, int, object]  # number, type and value
 
 
-def make_physical_view(footer: Footer, leaf: SchemaLeaf, page_sizes: np.ndarray | None = None) -> bytes:
+def make_physical_view(
+    footer: Footer, leaf: SchemaLeaf, page_sizes: np.ndarray | None = None, annotation: Sequence[_Field] = ()
+) -> bytes:
     """Make a small Parquet file (no pages, all offsets into the original) that shows one column as its stored values.
 
     Annotations are left out, so that a reader returns what is stored: INT32 instead of dates, bytes instead of
     decimals. INT96, which readers turn into nanoseconds and wrap, is declared as the 12 bytes it is: both are
-    plain-encoded alike. `page_sizes` as in `Footer.data_ranges`.
+    plain-encoded alike. `page_sizes` as in `Footer.data_ranges`; `annotation` are fields of the schema element.
     """
     elements: list[list[_Field]] = [[(3, I32, REQUIRED), (4, BINARY, b"schema"), (5, I32, 1)]]
     for node in leaf.nodes[:-1]:
@@ -64,7 +66,7 @@ def make_physical_view(footer: Footer, leaf: SchemaLeaf, page_sizes: np.ndarray 
         stored = [(1, I32, _FIXED), (2, I32, 12)]
     elif leaf.length is not None:
         stored.append((2, I32, leaf.length))
-    elements.append([*stored, (3, I32, read_repetition(last)), (4, BINARY, _ANY_NAME)])
+    elements.append([*stored, (3, I32, read_repetition(last)), (4, BINARY, _ANY_NAME), *annotation])
     groups = [_make_physical_row_group(footer, number, leaf, page_sizes) for number in range(footer.num_row_groups)]
     return _make_file(footer, elements, groups)
 

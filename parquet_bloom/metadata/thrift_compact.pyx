@@ -223,6 +223,44 @@ def read_struct(const uint8_t[::1] buffer not None, Py_ssize_t start=0):
     return cursor.value(STRUCT, 0), cursor.pos
 
 
+def split_struct(const uint8_t[::1] buffer not None, Py_ssize_t start=0):
+    """Split a struct into its fields, without decoding them: ({field id: (type, value)}, position after it).
+
+    A value is its encoded bytes, for BINARY without their length. Of duplicate fields the last one counts.
+    """
+    cdef Cursor cursor = Cursor(buffer, start)
+    cdef Field field
+    cdef Py_ssize_t value
+    cdef dict fields = {}
+    field.id = 0
+    while cursor.next_field(&field):
+        value = cursor.pos
+        if field.type == BINARY:
+            fields[field.id] = field.type, cursor.value(field.type, 1)
+        else:
+            cursor.skip(field.type, 1)
+            fields[field.id] = (
+                field.type, PyBytes_FromStringAndSize(<const char*>cursor.data + value, cursor.pos - value))
+    return fields, cursor.pos
+
+
+def split_structs(const uint8_t[::1] buffer not None, Py_ssize_t start=0):
+    """Split a list of structs into its encoded elements: (elements, position after it)."""
+    cdef Cursor cursor = Cursor(buffer, start)
+    cdef int element_type = STRUCT
+    cdef uint64_t count = cursor.list_header(&element_type)
+    cdef uint64_t i
+    cdef Py_ssize_t element
+    if count and element_type != STRUCT:
+        cursor.fail("the elements of a list are not structs")
+    elements = []
+    for i in range(count):
+        element = cursor.pos
+        cursor.skip(STRUCT, 2, True)
+        elements.append(PyBytes_FromStringAndSize(<const char*>cursor.data + element, cursor.pos - element))
+    return elements, cursor.pos
+
+
 # ---------------------------------------------------------------------------------------------------- writing
 
 cdef int _put_bytes(bytearray out, const uint8_t* data, Py_ssize_t count) except -1:
@@ -255,8 +293,8 @@ cdef int _put_field(bytearray out, int64_t last_id, int64_t id, int type) except
 
 
 cdef int _put_value(bytearray out, int type, value) except -1:
-    if type == STRUCT and isinstance(value, bytes):
-        out += value  # encoded already, with its end
+    if type != BINARY and isinstance(value, bytes):
+        out += value  # encoded already; of booleans nothing, as the field's type is the value
     elif type == STRUCT:
         _put_struct(out, value)
     elif type == LIST:
@@ -293,7 +331,7 @@ cdef int _put_struct(bytearray out, fields) except -1:
 def write_struct(fields):
     """Encode a struct given as (field id, type, value) triples; a list's value is (element type, elements).
 
-    A nested struct may also be given as encoded bytes, which are copied.
+    Values that are not BINARY may also be given as encoded bytes, which are copied: those that `split_struct` returns.
     """
     out = bytearray()
     _put_struct(out, fields)

@@ -28,6 +28,7 @@ from ..predicate.tree import Node
 from ..storage import Source, entry_for_identity, open_source
 from ..util.lazy import late_module
 from .decode.open_data import open_file
+from .model.column_defaults import NO_DEFAULTS, ColumnDefaults
 from .model.data_file import DataFile, FileProjection, open_any
 from .model.folder_partitions import Partitions, resolve_names
 from .model.scan_plan import FilePlan
@@ -379,12 +380,20 @@ class Projection:
     columns : top-level columns or dotted leaves; None for all.
     partitions : the partition columns, which are not read from the files.
     ignore_case : match names whatever their case.
+    defaults : of the table whose files are read.
     """
 
-    def __init__(self, columns: Sequence[str] | None, partitions: Partitions, ignore_case: bool = False):
+    def __init__(
+        self,
+        columns: Sequence[str] | None,
+        partitions: Partitions,
+        ignore_case: bool = False,
+        defaults: ColumnDefaults = NO_DEFAULTS,
+    ):
         self.columns, self._file_columns = partitions.split_columns(columns, ignore_case)
         self._partitions = partitions
         self._ignore_case = ignore_case
+        self._defaults = defaults
         self._lock = threading.Lock()
         self._spellings: dict[str, str] = {}  # of the first file that has a column
 
@@ -396,7 +405,7 @@ class Projection:
     def project(self, file: DataFile) -> FileProjection:
         """Return the columns to read of a file."""
         if self._file_columns is None:
-            return FileProjection(None, [], file.schema)
+            return FileProjection(None, [*self._defaults.find_absent(file.path, file.leaves)], file.schema)
         spelling = resolve_names(file, self._file_columns, self._ignore_case)
         with self._lock:
             self._spellings = spelling | self._spellings
@@ -408,7 +417,10 @@ class Projection:
         return FileProjection(names, absent, file.select_schema(names))
 
     def add_absent(self, table: pa.Table, projection: FileProjection) -> pa.Table:
-        """Add nulls to rows of a file for the columns that it does not have, and leave out what only counts rows."""
+        """Add the columns that a file does not have to rows of it, and leave out what only counts rows.
+
+        They are null, unless the table gives them a default.
+        """
         if projection.is_counter:
             table = table.select([])
         if not projection.absent:
@@ -418,9 +430,10 @@ class Projection:
         missing = [name for name in tops if name not in known]
         if not missing:
             return table
-        nulls = pa.chunked_array([pa.nulls(table.num_rows)])
-        schema = pa.schema([*table.schema, *(pa.field(name, pa.null()) for name in missing)], table.schema.metadata)
-        return pa.Table.from_arrays([*table.columns, *[nulls] * len(missing)], schema=schema)
+        added = [self._defaults.repeat(name, table.num_rows) for name in missing]
+        fields = [pa.field(name, column.type) for name, column in zip(missing, added, strict=True)]
+        schema = pa.schema([*table.schema, *fields], table.schema.metadata)
+        return pa.Table.from_arrays([*table.columns, *added], schema=schema)
 
     def sort(self, schema: pa.Schema) -> pa.Schema:
         """Return a schema of files' columns in the order in which they were asked for."""

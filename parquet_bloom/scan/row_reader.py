@@ -34,6 +34,7 @@ from .decode.row_group_decoder import RowGroupDecoder
 from .lookup.file_kind import FileKind
 from .lookup.row_batch import LocatedRows, RowBatch
 from .lookup.table_rows import TableRows
+from .model.column_defaults import ColumnDefaults
 from .model.data_file import DataFile, FileProjection, RowFilter
 from .model.file_schemas import fit_table, map_in_threads, promote_table, reading, unify_schemas
 from .model.folder_partitions import FileResidualEvaluator
@@ -115,16 +116,18 @@ class RowReader:
         self._filesystem = plan.filesystem
         self._cache = cache
         self._schema = schema
-        self._projection = Projection(columns, plan.partitions, request.ignore_case)
+        # An engine that gives `trust` evaluates the predicate on the rows.
+        defaults = ColumnDefaults(plan.table, request.timezone, decides=trust is None)
+        self._projection = Projection(columns, plan.partitions, request.ignore_case, defaults)
         self._timezone = request.timezone
         self._table: TableRows | None = None
         if plan.table is not None:
             cache = self._cache = as_table_footers(cache, plan.table.columns)
             self._table = TableRows(plan.table, request.node, request.timezone, columns, plan.partitions)
-        # Rows whose values the table shows in other types are filtered here, or by the engine that gives `trust`.
+        # Rows whose values the table shows in other types are filtered here, or by the engine.
         self._filters_again = self._table is not None and trust is None
         trust = self._table.trust if self._table is not None and trust is None else trust
-        self._evaluator = FileResidualEvaluator(request, plan.partitions, trust)
+        self._evaluator = FileResidualEvaluator(request, plan.partitions, trust, defaults=defaults)
         self._probes: Probes = {}
         self._targets: dict[tuple[int, ColumnType], Targets | None] = {}
         self._kinds: dict[Hashable, FileKind] = {}
@@ -322,7 +325,11 @@ class RowReader:
     def _find_mistake(self, plan: FilePlan) -> PredicateError | None:
         """Return the error that evaluating the predicate on a file's rows ends with, whatever their values."""
         with self._open(plan) as file:
-            predicate = self._evaluator.predicate_for(file)
+            try:
+                predicate = self._evaluator.predicate_for(file)
+            except PredicateError as error:  # of the default of a column that it lacks
+                error.path = error.path or plan.path
+                return error
             if isinstance(predicate, bool):
                 return None
             leaves = {name: find_leaves(file.leaves, name) for name in sorted(tree.columns(predicate.node))}

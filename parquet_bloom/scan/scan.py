@@ -20,6 +20,7 @@ from ..util.lazy import late_module
 from .compatibility import DatasetCompatibility
 from .decode.open_data import open_file
 from .lookup.table_rows import TableRows
+from .model.column_defaults import ColumnDefaults
 from .model.data_file import DataFile
 from .model.folder_partitions import FileResidualEvaluator
 from .model.row_selection import RowGroupSelections, RowRangesByGroup, RowSelection
@@ -115,7 +116,13 @@ def find_row_ranges(
         )
     evaluator = PageIndexEvaluator(
         lambda path: open_file(path, report.filesystem, cache, limits=limits),
-        FileResidualEvaluator(request, report.partitions, trust, strict=False),
+        FileResidualEvaluator(
+            request,
+            report.partitions,
+            trust,
+            defaults=ColumnDefaults(table, request.timezone),
+            strict=False,
+        ),
         select_live,
     )
     ranges: dict[str, RowRangesByGroup] = {}

@@ -31,7 +31,7 @@ from ..storage import (
     resolve_filesystem,
 )
 from ..storage.confined import ConfinedFiles, is_in_place, leads_inside
-from ..storage.paths import GivenPaths, resolve_given_path
+from ..storage.paths import GivenPaths, as_arrow_filesystem, resolve_given_path
 from ..tables.names_in_files import is_same_column
 from ..tables.open_table import find_table
 from ..tables.table_footers import TableFooters, as_table_footers
@@ -40,23 +40,27 @@ from ..util.lazy import late_module
 from ..util.threads import processors
 from .compatibility import DatasetCompatibility
 from .decode.open_data import open_file
+from .model.column_defaults import ColumnDefaults
 from .model.file_schemas import arrow_schema, map_in_threads, reading, unify_schemas
 from .model.folder_partitions import Partitions
 from .model.scan_plan import SourceListing
 from .named_columns import has_column, require_same_columns, spell_columns
 from .plan.file_level import ListedObjects, LocalFiles
-from .plan.plan_scan import Evidence, plan_scan
+from .plan.plan_scan import DefaultsEvaluator, Evidence, plan_scan
 from .plan.statistics_level import cache_footers
 from .plan_report import PruneReport
 from .scan_options import ScanOptions
 
 if TYPE_CHECKING:
+    import pyarrow.fs as fs
+
     from ..lake.index_pruning import Means
     from ..tables.table_snapshot import Table
     from .plan import index_level, zone_level
     from .plan.index_level import Index, IndexView
     from .plan.zone_level import Zones
 else:
+    fs = late_module("pyarrow.fs")
     index_level = late_module("parquet_bloom.scan.plan.index_level")
     zone_level = late_module("parquet_bloom.scan.plan.zone_level")
 
@@ -209,7 +213,11 @@ class ScanSource:
             listing = listing or self._list(view)
             if self.partitioning is None and options.named is None:
                 options = replace(options, named=lambda name: any(f"{name}=" in file.path for file in listing.entries))
-            return plan_scan(listing, node, options, PruneReport, cache, Evidence(index=view, zones=zones))
+            defaults = None
+            if self.table is not None and asked.trust is None:  # an engine compares by rules of its own
+                defaults = DefaultsEvaluator(ColumnDefaults(listing.table, options.timezone))
+            levels = Evidence(index=view, defaults=defaults, zones=zones)
+            return plan_scan(listing, node, options, PruneReport, cache, levels)
 
     def _open_index(
         self, columns: set[str], trust: ColumnCompatibility | None = None, means: Means | None = None
@@ -259,8 +267,14 @@ class ScanSource:
         paths = [file.path for file in snapshot.files]
         partitions = Partitions.of_table(paths, snapshot.partition_values)
         filesystem = self.filesystem
-        if snapshot.storage_options and not self.storage_options and any(map(is_url, paths)):
-            filesystem = resolve_filesystem(None, snapshot.storage_options)
+        if any(map(is_url, paths)):
+            if filesystem is None:
+                filesystem = resolve_filesystem(None, snapshot.storage_options)
+            arrow = as_arrow_filesystem(filesystem)
+            if arrow is not None and not isinstance(arrow, fs.PyFileSystem):
+                problem = "its files have URLs, which file systems of pyarrow do not open"
+                way_out = "leave out filesystem=, or give the store's settings as storage_options="
+                raise ParquetBloomError(f"{problem}: {way_out}", path=table.name)
         return SourceListing([Entry(path) for path in paths], filesystem, partitions, snapshot)
 
 

@@ -34,6 +34,7 @@ from ..predicate.tree import Compare, Equal, In, IsNotNull, IsNull, Leaf, Node
 from ..scan.compatibility import DatasetCompatibility
 from ..scan.decode.open_data import open_version
 from ..scan.decode.parquet_data import ParquetData
+from ..scan.model.column_defaults import ColumnDefaults
 from ..scan.model.file_schemas import arrow_schema, fit_table, map_in_threads, reading
 from ..scan.model.scan_plan import FilePlan
 from ..scan.plan_report import PruneReport
@@ -470,6 +471,9 @@ class _FileCheck:
                 return f"its column '{stored.name}' is another one than the table's"
             if tops.setdefault(stored.path[0].lower(), stored.path[0]) != stored.path[0]:
                 return f"'{stored.path[0]}' and '{tops[stored.path[0].lower()]}' differ in case only"
+        for name in ColumnDefaults(self.snapshot).find_absent(file.path, file.leaves):
+            if name in names:
+                return f"it lacks '{name}', to which the table gives a default"
         present = {leaf.path[0] for leaf in file.leaves}
         types = dict(infer_columns(file, arrow_schema(file), sorted(names & present)))
         for name in sorted(names & present):

@@ -53,6 +53,7 @@ class TablePart(TableSnapshot):
             else pa.table({}),
             {path: table.deletes[path] for path in paths if path in table.deletes},
             {path: table.undefined[path] for path in paths if path in table.undefined},
+            defaults=table.defaults,
         )
 
     def find_statistics(self, column: str) -> PruningStatisticsArray | None:

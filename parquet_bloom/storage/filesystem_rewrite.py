@@ -9,8 +9,8 @@ import pyarrow as pa
 from pyarrow.fs import FileSystem
 
 from ..util.lazy import late_module
-from .local import copy_front, local_rewrite
-from .new_file import Rewrite
+from .local import local_rewrite
+from .new_file import COPIED_BYTES, Rewrite
 from .source import Source
 
 if TYPE_CHECKING:
@@ -37,8 +37,8 @@ class RemoteRewrite(Rewrite):
         self._stream = self._filesystem.open_output_stream(self._temporary)
 
     def _copy(self, source: Source, length: int) -> None:
-        for offset in range(0, length, copy_front.PIECE):
-            self._stream.write(source.read_at(offset, min(copy_front.PIECE, length - offset)))
+        for offset in range(0, length, COPIED_BYTES):
+            self._stream.write(source.read_at(offset, min(COPIED_BYTES, length - offset)))
 
     def _write(self, data: memoryview) -> None:
         self._stream.write(data)

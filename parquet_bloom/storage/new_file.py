@@ -10,8 +10,10 @@ from typing import Any, Self
 
 import pyarrow as pa
 
-from ..errors import ParquetBloomError, StorageError
+from ..errors import ParquetBloomError, StorageError, TruncatedFileError
 from .source import Source
+
+COPIED_BYTES = 4 << 20  # read and written at once where no other way of copying is known
 
 
 class Rewrite(ABC):
@@ -46,6 +48,18 @@ class Rewrite(ABC):
         with self._working("cannot write the new file"):
             self._copy(self._source, length)
         self._position = self._prefix = length
+
+    def copy_range(self, offset: int, length: int) -> None:
+        """Append a range of the source, as cheaply as the file system can copy it; errors as of `copy_prefix`."""
+        if self._source is None:
+            raise self._misuse("copy_range needs a source")
+        if offset < 0 or not 0 <= length <= self._source.size - offset:
+            problem = f"cannot copy {length} bytes from {offset} on: the file has {self._source.size}"
+            raise TruncatedFileError(problem, path=self._source.name)
+        end = self._position + length
+        with self._working("cannot write the new file"):
+            self._copy_range(self._source, offset, length)
+        self._position = end
 
     def write(self, data: Any) -> int:
         """Append any contiguous bytes-like object and return its length in bytes."""
@@ -124,6 +138,12 @@ class Rewrite(ABC):
 
     @abstractmethod
     def _copy(self, source: Source, length: int) -> None: ...
+
+    def _copy_range(self, source: Source, offset: int, length: int) -> None:
+        for start in range(offset, offset + length, COPIED_BYTES):
+            piece = source.read_at(start, min(COPIED_BYTES, offset + length - start))
+            self._write(memoryview(piece))
+            self._position += len(piece)
 
     @abstractmethod
     def _write(self, data: memoryview) -> None: ...

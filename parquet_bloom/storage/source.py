@@ -184,11 +184,11 @@ class Source(ABC):
         return byte_ranges.require_inside(offsets, lengths, self.size, self.name)
 
     def prefetch(self, offsets: NDArray[np.int64], lengths: NDArray[np.int64]) -> None:  # noqa: B027 (most need none)
-        """Fetch ranges that `arrow_file` is about to read, concurrently where that is a request to a store.
+        """Fetch ranges that are about to be read one by one, concurrently where that is a request to a store.
 
-        Without this, pyarrow would wait for them, and Ctrl-C would have no effect meanwhile. The bytes are kept until
-        others are prefetched or the source is closed. If a range is not inside the file, or the ranges are too long
-        together, nothing is fetched.
+        Without this, pyarrow would wait for those of `arrow_file`, and Ctrl-C would have no effect meanwhile. The bytes
+        are kept until others are prefetched or the source is closed. If a range is not inside the file, or the ranges
+        are too long together, nothing is fetched.
         """
 
     def mapped(self) -> MappedFile:
@@ -255,6 +255,31 @@ class Source(ABC):
 
     def __repr__(self) -> str:
         return redacted(f"<{type(self).__name__} {self.name!r}, {self.size} bytes>")
+
+
+class MemorySource(Source):
+    """Bytes in memory, read like a file."""
+
+    path = None
+
+    def __init__(self, name: str, data: bytes | memoryview) -> None:
+        self.name, self.size, self.identity = name, len(data), id(data)
+        self._data = memoryview(data)
+
+    def _read(self, offset: int, length: int) -> bytes:
+        return bytes(self._data[offset : offset + length])
+
+    def _gather(self, offsets: NDArray[np.int64], lengths: NDArray[np.int64], out: NDArray[np.uint8]) -> None:
+        scatter.copy_scattered(np.frombuffer(self._data, np.uint8), offsets, lengths, out)
+
+    def arrow_file(self) -> pa.NativeFile:
+        return pa.BufferReader(self._data)
+
+    def check_unchanged(self) -> None:
+        """Do nothing: nobody else has these bytes."""
+
+    def close(self) -> None:
+        """Do nothing: there is nothing open."""
 
 
 class SeekableFile(io.RawIOBase):

@@ -184,7 +184,10 @@ class TableSnapshot(ABC):
     partition_values : the columns that are taken from the metadata instead of the files: a row for each file, in the
         types of `schema`.
     deletes : {path: rows of the file that are deleted}, of files with deleted rows only.
-    undefined : {path: {column: why it cannot be null}} for columns that a file may lack without being null in its rows.
+    undefined : {path: {column: why it cannot be null}} for columns that a file may lack without being null in its rows,
+        and of which the value is not known here.
+    defaults : a row of the values that top-level columns have in files that lack them, in the types of `schema`. Other
+        columns are null there.
     storage_options : settings of the store that has the files, where the metadata's library knows them.
     """
 
@@ -198,6 +201,7 @@ class TableSnapshot(ABC):
     partition_values: pa.Table
     deletes: Mapping[str, DeletedRows] = field(default_factory=dict, repr=False)
     undefined: Mapping[str, Mapping[str, str]] = field(default_factory=dict, repr=False)
+    defaults: pa.Table = field(default_factory=lambda: pa.table({}), repr=False, kw_only=True)
     storage_options: Mapping[str, object] | None = field(default=None, repr=False, kw_only=True)
 
     @abstractmethod
@@ -212,6 +216,11 @@ class TableSnapshot(ABC):
     def name_files(self) -> Mapping[str, str]:
         """Return {path: name of the file in the table's metadata}, of all files."""
         return {file.path: file.path for file in self.files}
+
+    def list_defaults(self, path: str) -> list[str]:
+        """Return the columns of `defaults` that have these values in all rows of a file, if it lacks them."""
+        undefined = self.undefined.get(path, {})
+        return [name for name in self.defaults.schema.names if name not in undefined]
 
     def require_defined(self, path: str, leaves: Sequence[Named], names: Sequence[str]) -> None:
         """Raise UnreadableColumnError if a file lacks a column that is read, and is not null in its rows.

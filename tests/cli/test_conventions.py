@@ -37,6 +37,7 @@ WITH_PATHS = {
     "advise": [],
     "embed": ["--column", "id", "--dry-run", "--replace"],
     "drop": ["--dry-run"],
+    "erase": ["--where", "id = 4250", "--dry-run"],
     "verify": [],
     "find": ["--where", "id = 4250"],
     "prune": ["--where", "id = 4250"],
@@ -394,7 +395,7 @@ def options_of(command: click.Command) -> set[str]:
 
 
 def test_every_command_is_here():
-    others = {"index", "zones", "spark-archive", "completion"}
+    others = {"delete", "index", "zones", "spark-archive", "completion"}  # tests/cli/test_tables.py has delete
     assert {*cli.COMMANDS} == {name for name in COMMANDS if " " not in name} | others
 
 

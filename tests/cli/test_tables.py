@@ -241,6 +241,62 @@ def test_embed_commits_to_a_table_and_leaves_the_old_version(run, events):
     assert sorted(ids) == [7, 150, 250]
 
 
+@pytest.fixture
+def hiding(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A Delta table by deltalake, of three files, with deletion vectors."""
+    monkeypatch.chdir(tmp_path)
+    for start in (0, 100, 200):
+        settings = None if start else {"delta.enableDeletionVectors": "true"}
+        rows = pa.table({"id": range(start, start + 100), "name": [f"n{i}" for i in range(100)]})
+        deltalake.write_deltalake("events", rows, mode="append", configuration=settings)
+    return tmp_path / "events"
+
+
+def test_delete_commits_to_a_table(run, hiding):
+    Path("keys.csv").write_text("id,name\n5,n5\n150,n50\n7,\n151,n7\n")
+    chosen = ["delete", "events", "--keys", "keys.csv", "--on", "id", "--on", "name"]
+    planned = run(*chosen, "--dry-run", "--json").document
+    assert planned["totals"] == {"files": 2, "rows": 2, "keys": 4, "null_keys": 1}
+    assert [row["how"] for row in planned["files"]] == ["hidden"] * 2
+    done = run(*chosen, "--commit", "--yes", "--json").document
+    assert (done["files"], done["totals"]) == (planned["files"], planned["totals"])
+    assert done["table"] == {"kind": "delta", "name": "events", "old_version": 2, "new_version": 3}
+    again = run(*chosen, "--commit", "--yes")
+    assert (again.code, again.out) == (0, "")
+    said = "deleted 0 rows in 0 files, of 4 keys, 1 of them null, which no row equals; nothing committed, version 3\n"
+    assert again.err == said
+    ids = [row["id"] for row in rows_of(run("find", "events", "--where", "id IN (5, 7, 150, 151)", "--json"))]
+    assert sorted(ids) == [7, 151]
+    deleted = run("delete", "events", "--key", "id=7", "--where", "name = 'n7'", "--commit", "--yes")
+    assert deleted.err == "deleted 1 row in 1 file, of 1 key; version 3 -> 4\n"
+    assert run("delete", "events", "--where", "id < 100", "--commit", "--yes").err == (
+        "deleted 98 rows in 1 file; version 4 -> 5\n"
+    )
+    Path("keys.txt").write_text("N60\n")
+    deleted = run("delete", "events", "--keys", "keys.txt", "--on", "upper(name)", "--commit", "--yes")
+    assert deleted.err == "deleted 2 rows in 2 files, of 1 key; version 5 -> 6\n"
+
+
+def test_mistakes_of_delete_are_one_line(run, hiding):
+    for arguments, said in (
+        ("--key id=1", "one of --commit and --dry-run is required"),
+        ("--key id=1 --commit --dry-run", "one of --commit and --dry-run is required, not both"),
+        ("--commit", "no rows are chosen: give --key"),
+        ("--key id=1 --commit", "there is no terminal to ask on: add --yes"),
+        ("--key id=1 --on id --commit --yes", "--keys and --on go together"),
+        ("--keys keys.txt --commit --yes", "--keys and --on go together"),
+        ("--key id=x --dry-run", "column 'id': "),
+        ("--key nothing=1 --dry-run", "column 'nothing': "),
+        ("--where id== --dry-run", "a column or literal is missing"),
+        ("more --key id=1 --dry-run", "--commit is for one table"),
+    ):
+        done = run("delete", "events", *shlex.split(arguments))
+        assert (done.code, done.out, len(done.err.splitlines())) == (2, "", 1), arguments
+        assert said in done.err, done.err
+    assert run("delete", "nowhere", "--key", "id=1", "--dry-run").code == 2
+    assert deltalake.DeltaTable("events").version() == 2
+
+
 def test_files_left_for_another_run_are_counted(run, events):
     done = run("embed", "events", "--commit", "--column", "id", "--max-files", "1")
     assert (done.code, "; 2 files left for another run; version 2 -> 3" in done.err) == (0, True)

@@ -15,6 +15,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from faulty import BEFORE, EVER, HALF, WRITES, Call, Commands, Outcome, Rule
 from pyarrow import feather
@@ -127,6 +128,15 @@ class Scenario:
         assert not leftovers(folder)
 
 
+class EraseScenario(Scenario):
+    """A command that takes rows out of the files of a lake; the rows of a row group, and some of another."""
+
+    def verify(self, folder: Path) -> None:
+        for number in (1, 2):
+            rows = pq.read_table(folder / "lake" / f"{number}.parquet")
+            assert rows.equals(table(number).filter(pc.field("id") >= 700))
+
+
 class FromLakeScenario(Scenario):
     """A command that makes something of a lake, which is never changed and so is shared by all runs."""
 
@@ -227,6 +237,7 @@ class ZoneScenario(IndexScenario):
 
 
 EMBED = ["embed", "{}/lake/1.parquet", "--column", "id", "--fpp", "0.1", "--in-place"]
+ERASE = ["erase", "{}/lake", "--where", "id < 700", "--in-place", "--yes"]
 FILES = [
     Scenario("embed", EMBED),
     Scenario("embed without exchange", EMBED, NO_EXCHANGE),
@@ -236,6 +247,8 @@ FILES = [
     Scenario("drop", ["drop", "{}/lake/1.parquet", "--in-place"]),
     Scenario("drop a column, old kernel", ["drop", "{}/lake/1.parquet", "--column", "id", "--in-place"], OLD_KERNEL),
     Scenario("drop to", ["drop", "{}/lake/1.parquet", "-o", "{}/there.parquet"]),
+    EraseScenario("erase", ERASE),
+    EraseScenario("erase without exchange", ERASE, NO_EXCHANGE),
     FromLakeScenario("zones build", ["zones", "build", "{lake}", "--column", "id", "-o", "{}/ids.zones.arrow"]),
     FromLakeScenario("zones over another", ["zones", "build", "{lake}", "--column", "id", "-o", "{}/there.parquet"]),
     FromLakeScenario("find to", ["find", "{lake}", "--where", "id < 9", "-o", "{}/there.parquet"]),

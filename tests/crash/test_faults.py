@@ -53,7 +53,7 @@ def test_killed_at_each_call(name, stage):
 @pytest.mark.parametrize(
     "name",
     [
-        *("embed", "embed without exchange", "drop", "zones over another", "index append", "index compact"),
+        *("embed", "embed without exchange", "drop", "erase", "zones over another", "index append", "index compact"),
         *("first cuckoo index append", "zone index compact"),
     ],
 )

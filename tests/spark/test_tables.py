@@ -32,6 +32,7 @@ pytest.importorskip("pyroaring")
 from support.random_cases.iceberg_tables import COLUMNS, STRUCT, RandomTable, draw_table  # noqa: E402
 from support.random_cases.spark_tables import make_delta  # noqa: E402
 from support.writers.delta_log import add, beginning, column, commit, inline_vector  # noqa: E402
+from support.writers.iceberg_tables import HandTable  # noqa: E402
 
 UTC = dt.UTC
 
@@ -149,6 +150,32 @@ def test_random_iceberg_tables(spark: Any, tmp_path: Path, ask: Any) -> None:
             error.add_note(f"seed {seed}: {table.metadata}")
             raise
     assert matches
+
+
+def test_defaults_of_columns_that_files_lack(spark: Any, tmp_path: Path, ask: Any, log: Any) -> None:
+    columns = [("id", "long", None), ("n", "long", 5), ("s", "string", "é")]
+    fields = [
+        {"id": i + 1, "name": name, "type": kind, "required": False, "initial-default": default}
+        for i, (name, kind, default) in enumerate(columns)
+    ]
+    table = HandTable(tmp_path / "t", [fields], version=3)
+    old = table.write_file(pa.table({"id": range(12)}), {"id": 1})
+    new = {"id": range(100, 103), "n": [None, 5, 6], "s": ["é", None, "x"]}
+    table.add_snapshot([old, table.write_file(pa.table(new), {"id": 1, "n": 2, "s": 3})])
+    rows = pa.table({"id": [*range(12), *new["id"]], "n": [5] * 12 + new["n"], "s": ["é"] * 12 + new["s"]})
+    questions = [
+        "n = 5",
+        "n IS NULL",
+        "n > 5",
+        "n = 9",
+        "n = 6 OR id = 3",
+        "s = 'é' AND n = '5'",
+        "s <> 'é'",
+        "n + 0 = 5",
+    ]
+    log()
+    assert ask(parquet_bloom.iceberg(table.write_metadata()), rows, questions, "id") == [13, 1, 1, 0, 2, 12, 1, 13]
+    assert "it lacks 'n', to which the table gives a default" in log()
 
 
 # ------------------------------------------------------------------------------------------------------------

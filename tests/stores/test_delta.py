@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import itertools
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
+from delta_races import OTHERS, DeltaField
+from proxy import proxied
 from servers import Store, cases
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
@@ -41,3 +45,27 @@ def test_embed_table(store: Store, tmp_path: Path) -> None:
         assert parquet_bloom.prune(table, "id = 57").skipped_by["filter"]
         assert not parquet_bloom.embed_table(table, ["id", "s"]).changed
     assert tables.contents(parquet_bloom.read_table(table, "id >= 0")) == before
+
+
+@pytest.fixture
+def delta_field(store: Store, tmp_path: Path) -> Iterator[DeltaField]:
+    with proxied(store.endpoint) as proxy:
+        yield DeltaField(store, proxy, tmp_path)
+
+
+EACH = pytest.mark.parametrize("store", sorted(TAKEN), indirect=True)
+
+
+@pytest.mark.long
+@EACH
+def test_two_hundred_races(delta_field: DeltaField) -> None:
+    moments = itertools.product(range(delta_field.num_requests), (False, True), OTHERS)
+    for number, after, other in itertools.islice(itertools.cycle(moments), 200):
+        delta_field.play(number, after, other)
+
+
+@pytest.mark.long
+@EACH
+def test_kill_at_each_request(delta_field: DeltaField) -> None:
+    assert all(map(delta_field.kill, range(delta_field.num_requests)))
+    assert not delta_field.kill(2 * delta_field.num_requests)

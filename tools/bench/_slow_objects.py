@@ -1,8 +1,8 @@
 """The objects of the slow store, and its responses: S3's protocol over folders on disk, without checking signatures.
 
 It supports GET and HEAD (ranges, suffixes, `If-Match`, `If-None-Match`), ListObjectsV2, PUT (with both conditions),
-multi-part uploads, and DELETE of one object or many. Metadata of all objects is read at the start and kept in memory,
-as nothing else changes the folders while the server runs.
+multi-part uploads, with parts that are copied, and DELETE of one object or many. Metadata of all objects is read at the
+start and kept in memory, as nothing else changes the folders while the server runs.
 """
 
 from __future__ import annotations
@@ -308,7 +308,8 @@ class Store:
         return Answer(line + entry.head, Piece(entry.descriptor(), start, end - start))
 
     def _put(self, bucket: Bucket, key: str, query: Mapping[str, str], request: Request) -> Answer:
-        if b"x-amz-copy-source" in request.headers or query.keys() & {"tagging", "acl"}:
+        copied = b"x-amz-copy-source" in request.headers
+        if (copied and "partNumber" not in query) or query.keys() & {"tagging", "acl"}:
             return _error(501, "NotImplemented")
         if key.endswith("/"):
             return _empty(200, "0" * 32)  # pyarrow's folder marker, whose name no file can have
@@ -317,11 +318,25 @@ class Store:
             upload = self.uploads.get(query["uploadId"])
             if upload is None:
                 return _error(404, "NoSuchUpload")
+            if copied:
+                return self._copy_part(upload, int(query["partNumber"]), request.headers)
             upload.parts[int(query["partNumber"])] = body
             return _empty(200, hashlib.blake2b(body, digest_size=16).hexdigest())
         if refused := _refused(bucket, key, request):
             return refused
         return Answer(b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n" + bucket.put(key, body).head, b"")
+
+    def _copy_part(self, upload: Upload, number: int, headers: Mapping[bytes, bytes]) -> Answer:
+        name, _, key = unquote(headers[b"x-amz-copy-source"].decode()).lstrip("/").partition("/")
+        entry = self.buckets[name].entries.get(key)
+        if entry is None:
+            return _error(404, "NoSuchKey")
+        if not _matches(headers.get(b"x-amz-copy-source-if-match"), entry.etag):
+            return _error(412, "PreconditionFailed")
+        start, _, last = headers[b"x-amz-copy-source-range"].removeprefix(b"bytes=").partition(b"-")
+        part = upload.parts[number] = os.pread(entry.descriptor(), int(last) + 1 - int(start), int(start))
+        tag = hashlib.blake2b(part, digest_size=16).hexdigest()
+        return _xml(f"<CopyPartResult{_NAMESPACE}><ETag>&quot;{tag}&quot;</ETag></CopyPartResult>")
 
     def _posted(self, bucket: Bucket, key: str, query: Mapping[str, str], request: Request) -> Answer:
         if "delete" in query:

@@ -31,7 +31,6 @@ from ..rewrite_files import RewriteCommand
 
 if TYPE_CHECKING:
     from ...tables.embed.embed_table import EmbedTableReport
-    from ...tables.table_snapshot import Table
 
 
 COLUMNS = (
@@ -181,24 +180,8 @@ def _embed_into_table(output: Output, given: EmbedOptions, columns: Mapping[str,
     """
     # Not at the top: `embed` works on files as a rule.
     from ...tables.embed.embed_table import embed_table
-    from ...tables.iceberg.catalog_search import open_at
 
-    request = given.table
-    # An Iceberg table is read by its folder alone, and committed to by its catalog, which may be told either way.
-    is_at_path = request.catalog is not None and request.name is None and bool(given.paths)
-    if not is_at_path:
-        request.require_valid(given.paths)
-    if len(given.paths) > 1 or (not given.paths and not request.in_catalog):
-        raise usage_error(
-            "--commit is for one table: its folder is the only PATH, or --iceberg-catalog and --table name it"
-        )
-    table: Table | None
-    if is_at_path and request.catalog is not None:
-        table = open_at(given.paths[0], request.catalog)
-    else:
-        table = request.find(given.paths, output, certain=True)
-    if table is None:
-        raise ParquetBloomError("--commit is for a Delta or Iceberg table, and this is none", path=given.paths[0])
+    table = given.table.find_to_change(given.paths, output)
     if given.set_property and table.kind == "delta":
         raise usage_error("--set-property is for Iceberg: Delta has no property that makes writers add Bloom filters")
     options: dict[str, Any] = {} if given.retries is None else {"retries": given.retries}

@@ -39,7 +39,8 @@ def sweep(output: Output, given: SweepOptions) -> int:
     """Delete temporary files of killed writers: hidden files, .NAME.<16 hex digits>.parquet_bloom.tmp or .old.
 
     Files of running writers are kept. An .old file, which exists while a file is exchanged for its new version, is kept
-    unless it holds the same rows as the file next to it, as it may belong to another writer.
+    unless its name says that it is the one which was exchanged, or it holds the same rows as the file next to it, as it
+    may belong to another writer.
 
     Exit codes: 0 done, or there was nothing to delete; 1 a file is kept, see why; 2 error in a folder.
 

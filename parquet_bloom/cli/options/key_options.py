@@ -48,12 +48,14 @@ class KeyList:
     values : for each column, its value in each key: texts, or literals of the file's type.
     source : their file, for messages; None for keys of options.
     unit : what the numbers of texts count.
+    num_null : keys that were left out, as they are null or have a null.
     """
 
     columns: tuple[str, ...]
     values: Sequence[_Texts | tuple[Literal, ...]]
     source: str | None = None
     unit: str = "line"
+    num_null: int = 0
 
     def __len__(self) -> int:
         return len(self.values[0])
@@ -102,6 +104,7 @@ class KeyStream:
     is_parquet : whether it is a Parquet file.
     columns : of the key.
     name : of the file, for errors.
+    skip_nulls : whether keys may be null, or have a null; they are left out only of those that are read as a list.
 
     Raises
     ------
@@ -109,8 +112,8 @@ class KeyStream:
         The file cannot be read, or has no such column.
     """
 
-    def __init__(self, file: pa.NativeFile, is_parquet: bool, columns: tuple[str, ...], name: str):
-        self.columns = columns
+    def __init__(self, file: pa.NativeFile, is_parquet: bool, columns: tuple[str, ...], name: str, skip_nulls: bool):
+        self.columns, self._skip_nulls = columns, skip_nulls
         self._name = name
         self._num_read = 0
         self._all: KeyList | None = None
@@ -139,27 +142,28 @@ class KeyStream:
         keys = pa.RecordBatchReader.from_batches(self._schema, self._iterate())
         return self.columns[0] if len(self.columns) == 1 else list(self.columns), keys
 
-    def read_all(self, skip_nulls: bool = False) -> KeyList:
+    def read_all(self) -> KeyList:
         """Return the keys, of which there are at most `MAX_KEYS`."""
         _refuse_large(self._size, self._name)
         _refuse_many(self._num_keys, self._name)
-        table = pa.Table.from_batches(list(self._iterate(skip_nulls)), self._schema)
+        table = pa.Table.from_batches(list(self._iterate()), self._schema)
         _refuse_many(table.num_rows, self._name)
+        known = table.drop_null()
         values = []
         for column in self.columns:
             try:
-                values.append(from_collection(table.column(column).drop_null()))
+                values.append(from_collection(known.column(column)))
             except PredicateError as error:
                 raise PredicateError(error.problem, path=self._name, column=column) from None
-        return KeyList(self.columns, values, self._name)
+        return KeyList(self.columns, values, self._name, num_null=len(table) - len(known))
 
-    def _iterate(self, skip_nulls: bool = False) -> Iterator[pa.RecordBatch]:
+    def _iterate(self) -> Iterator[pa.RecordBatch]:
         """Yield the keys, in columns of the key's names."""
         with _reading(self._name):
             for batch in self._iterate_stored():
                 arrays = [batch.column(name) for name in self._stored]
                 for column, values in zip(self.columns, arrays, strict=True):
-                    if values.null_count and not skip_nulls:
+                    if values.null_count and not self._skip_nulls:
                         row = self._num_read + values.is_null().to_pylist().index(True) + 1
                         raise _make_null_error(f"row {row:,}", column, self._name)
                 self._num_read += batch.num_rows
@@ -220,7 +224,7 @@ def open_key_file(
     ----------
     columns : of the keys.
     paths : arguments of the command, of which - is the standard input as well.
-    skip_nulls : leave out empty fields of CSV in place of refusing them.
+    skip_nulls : leave out lines of CSV with an empty field in place of refusing them.
 
     Raises
     ------
@@ -241,19 +245,20 @@ def open_key_file(
             data = bytes(source.read_at(0, min(source.size, len(_ARROW)))) if source.size else b""
         if data.startswith((_PARQUET, _ARROW)):
             file = pa.BufferReader(data) if path == STDIN else source.counted_arrow_file()
-            yield KeyStream(stack.enter_context(file), data.startswith(_PARQUET), columns, name)
+            yield KeyStream(stack.enter_context(file), data.startswith(_PARQUET), columns, name, skip_nulls)
             return
         if path != STDIN and source.size:
             data = bytes(source.read_at(0, min(source.size, MAX_BYTES + 1)))
     _refuse_large(len(data), name)
+    num_null = 0
     if path.lower().endswith(".csv"):
-        texts = _read_csv(data, columns, name, skip_nulls)
+        texts, num_null = _read_csv(data, columns, name, skip_nulls)
     elif len(columns) > 1:
         raise ParquetBloomError("keys of several columns are in a Parquet, Arrow or .csv file, not in lines", path=name)
     else:
         texts = [list(_read_lines(data, name))]
     _refuse_many(len(texts[0]), name)
-    yield KeyList(columns, texts, name)
+    yield KeyList(columns, texts, name, num_null=num_null)
 
 
 def _refuse_large(size: int, name: str) -> None:
@@ -280,8 +285,11 @@ def _read_lines(data: bytes, name: str) -> Iterator[tuple[int, str]]:
                 raise ParquetBloomError(f"line {number:,} is not valid UTF-8", path=name) from None
 
 
-def _read_csv(data: bytes, columns: Sequence[str], name: str, skip_nulls: bool) -> list[_Texts]:
-    """Return the fields of each column, with the numbers of their lines; an empty one is a null."""
+def _read_csv(data: bytes, columns: Sequence[str], name: str, skip_nulls: bool) -> tuple[list[_Texts], int]:
+    """Return the fields of each column, with the numbers of their lines, and how many keys have an empty one.
+
+    An empty field is a null.
+    """
     try:
         text = data.decode("utf-8-sig")
     except UnicodeDecodeError as error:
@@ -291,18 +299,21 @@ def _read_csv(data: bytes, columns: Sequence[str], name: str, skip_nulls: bool) 
         header = next(reader, [])
         positions = [find_key_column(header, column, name, len(columns)) for column in columns]
         texts: list[_Texts] = [[] for _ in columns]
+        num_null = 0
         for row in filter(None, reader):
             if len(row) != len(header):
                 problem = f"line {reader.line_num:,} has {len(row):,} fields, the header {len(header):,}"
                 raise ParquetBloomError(problem, path=name)
-            for column, position, fields in zip(columns, positions, texts, strict=True):
-                if row[position]:
+            empty = next((column for column, at in zip(columns, positions, strict=True) if not row[at]), None)
+            if empty is not None and not skip_nulls:
+                raise _make_null_error(f"line {reader.line_num:,}", empty, name)
+            num_null += empty is not None
+            for position, fields in zip(positions, texts, strict=True):
+                if empty is None:
                     fields.append((reader.line_num, row[position]))
-                elif not skip_nulls:
-                    raise _make_null_error(f"line {reader.line_num:,}", column, name)
     except csv.Error as error:
         raise ParquetBloomError(f"line {reader.line_num:,} is not CSV: {error}", path=name) from None
-    return texts
+    return texts, num_null
 
 
 def _make_null_error(where: str, column: str, name: str) -> PredicateError:
@@ -328,4 +339,4 @@ class WhereKeys(CommandOptions):
         if self.keys_from is None or self.key_column is None:
             raise usage_error("--keys and --key-column go together")
         with open_key_file(self.keys_from, (self.key_column,), paths, output, skip_nulls=True) as keys:
-            return keys if isinstance(keys, KeyList) else keys.read_all(skip_nulls=True)
+            return keys if isinstance(keys, KeyList) else keys.read_all()

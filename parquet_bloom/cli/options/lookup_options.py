@@ -23,15 +23,17 @@ from .path_options import STDIN, MatchedPaths, check_output, expand_stdin
 from .shared_options import TIMEZONE, make_missing_path
 from .table_options import WAY_OUT, TableVersion
 
+ABOUT_KEYS = (
+    "A key is text of its column's type: 42, 1.50, 2026-01-30, 2026-01-30T12:00:00Z, a UUID, a string as it is, "
+    "bytes as X'AB'. Several columns together are one key: tenant=a,id=42; where a value has a comma, quote it "
+    "with its column: '\"name=Smith, J.\",id=42'."
+)
+
 
 class KeyLookup(CommandOptions):
     """Keys, and the lake and the index that they are looked up in."""
 
-    about = (
-        "A key is text of its column's type: 42, 1.50, 2026-01-30, 2026-01-30T12:00:00Z, a UUID, a string as it is, "
-        "bytes as X'AB'. Several columns together are one key: tenant=a,id=42; where a value has a comma, quote it "
-        "with its column: '\"name=Smith, J.\",id=42'."
-    )
+    about = ABOUT_KEYS
 
     given: tuple[str, ...] = option(
         "COLUMN=VALUE",
@@ -79,7 +81,7 @@ class KeyLookup(CommandOptions):
         if len({*self.key_columns}) < len(self.key_columns):
             raise usage_error("--key-column names a column twice")
         if self.keys_from is None:
-            yield _parse_options(self.given)
+            yield parse_key_options(self.given)
             return
         columns = self.key_columns or (self._find_only_column(output),)
         with open_key_file(self.keys_from, columns, paths, output) as keys:
@@ -140,7 +142,8 @@ class KeyLookup(CommandOptions):
         check_output([*files, *(MatchedPaths(root, root, True) for root in roots if os.path.isdir(root))], target)
 
 
-def _parse_options(given: Sequence[str]) -> KeyList:
+def parse_key_options(given: Sequence[str]) -> KeyList:
+    """Return the keys of several --key; raise click.UsageError for one that is not of the form COLUMN=VALUE."""
     keys = [_parse_option(text, number) for number, text in enumerate(given, 1)]
     columns = tuple(keys[0])
     for number, key in enumerate(keys, 1):

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from ...errors import ManagedTableError
+from ...errors import ManagedTableError, ParquetBloomError
 from ...file.metadata_cache import MetadataCache
 from ...storage import is_url, managed_table, resolve_filesystem
 from ...storage.file_names import ICEBERG, ICEBERG_FILES, describe_table
@@ -26,11 +26,12 @@ from .shared_options import make_missing_path
 if TYPE_CHECKING:
     from ...tables import table_snapshot
     from ...tables.delta import delta_table
-    from ...tables.iceberg import iceberg_table
+    from ...tables.iceberg import catalog_search, iceberg_table
     from ...tables.table_snapshot import Table
 else:  # most commands are given plain files
     table_snapshot = late_module("parquet_bloom.tables.table_snapshot")
     delta_table = late_module("parquet_bloom.tables.delta.delta_table")
+    catalog_search = late_module("parquet_bloom.tables.iceberg.catalog_search")
     iceberg_table = late_module("parquet_bloom.tables.iceberg.iceberg_table")
 
 WAY_OUT = "; a Delta or Iceberg table is read when its folder is the only PATH"
@@ -109,6 +110,29 @@ class TableRequest(CommandOptions):
             return iceberg_table.iceberg(path, **self._iceberg_options)
         options: dict[str, Any] = {"version": self.version, "as_of": self.as_of, "outside": self.outside}
         return delta_table.delta(path, storage_options=output.storage_options, **options)
+
+    def find_to_change(self, paths: Sequence[str], output: Output) -> Table:
+        """Return the table that the options or the only PATH name, to commit to it.
+
+        Raises
+        ------
+        click.UsageError
+            Not just one table is named.
+        ParquetBloomError
+            There is no such table.
+        """
+        # An Iceberg table is read by its folder alone, and committed to by its catalog, which may be told either way.
+        if self.catalog is not None and self.name is None and len(paths) == 1:
+            return catalog_search.open_at(paths[0], self.catalog)
+        self.require_valid(paths)
+        if len(paths) > 1 or (not paths and not self.in_catalog):
+            raise usage_error(
+                "--commit is for one table: its folder is the only PATH, or --iceberg-catalog and --table name it"
+            )
+        table = self.find(paths, output, certain=True)
+        if table is None:
+            raise ParquetBloomError("--commit is for a Delta or Iceberg table, and this is none", path=paths[0])
+        return table
 
     @property
     def _iceberg_options(self) -> dict[str, Any]:

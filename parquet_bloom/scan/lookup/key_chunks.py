@@ -23,7 +23,7 @@ from ...predicate.row_filter import decode
 from ...predicate.tree import Compare, Node, all_of
 from ...storage import open_source
 from ...storage.spill import SpillFile, SpillRun
-from ...util.arrow_values import take
+from ...util.arrow_values import keep, take, to_numpy
 from ...util.lazy import late_module
 from .lookup_session import LookupKeys
 
@@ -90,7 +90,43 @@ class KeyChunk:
         return LookupKeys(self.columns, self.literals, is_single=False)
 
 
-def iterate_chunks(columns: str | Sequence[str], keys: object, size: int) -> Generator[KeyChunk, None, None]:
+@dataclass
+class KeyCounts:
+    """How many keys a caller gives, where those that are null are left out and counted.
+
+    Attributes
+    ----------
+    given, null : all keys so far, and those of which a value is null: nothing equals them.
+    """
+
+    given: int = 0
+    null: int = 0
+
+    def drop_nulls(self, table: pa.Table) -> pa.Table:
+        """Count the keys of a table, and return those that are not null."""
+        is_null = np.zeros(table.num_rows, np.bool_)
+        for column in table.columns:
+            if column.null_count:
+                is_null |= to_numpy(_combine(column.is_null()))
+        self._add(len(is_null), int(is_null.sum()))
+        return keep(table, pa.array(~is_null)) if is_null.any() else table
+
+    def drop_none(self, columns: str | Sequence[str], keys: Sequence[object]) -> list[object]:
+        """Count the keys of a list, and return those that are not null."""
+        if isinstance(columns, str):
+            kept = [key for key in keys if key is not None]
+        else:
+            kept = [key for key in keys if not (isinstance(key, tuple | list) and None in key)]
+        self._add(len(keys), len(keys) - len(kept))
+        return kept
+
+    def _add(self, given: int, null: int) -> None:
+        self.given, self.null = self.given + given, self.null + null
+
+
+def iterate_chunks(
+    columns: str | Sequence[str], keys: object, size: int, counts: KeyCounts | None = None
+) -> Generator[KeyChunk, None, None]:
     """Yield the keys of a caller, each once.
 
     Keys that are more than one chunk are written to a temporary file, in parts by their hashes.
@@ -99,6 +135,7 @@ def iterate_chunks(columns: str | Sequence[str], keys: object, size: int) -> Gen
     ----------
     columns, keys : see `Dataset.locate`.
     size : the most keys of a chunk.
+    counts : counts the keys, and leaves out those that are null; without it, these are errors.
 
     Raises
     ------
@@ -112,7 +149,7 @@ def iterate_chunks(columns: str | Sequence[str], keys: object, size: int) -> Gen
         raise PredicateError("a column is in the key twice", column=next(n for n in names if names.count(n) > 1))
     held: list[pa.Table] = []
     number = 0
-    with closing(_iterate_tables(columns, names, keys)) as tables:
+    with closing(_iterate_tables(columns, names, keys, counts)) as tables:
         for table in tables:
             held.append(_check(table))
             number += table.num_rows
@@ -134,9 +171,26 @@ def _slice(table: pa.Table, size: int) -> Iterator[KeyChunk]:
 
 
 def _iterate_tables(
-    columns: str | Sequence[str], names: Sequence[str], keys: object
+    columns: str | Sequence[str], names: Sequence[str], keys: object, counts: KeyCounts | None
 ) -> Generator[pa.Table, None, None]:
-    """Yield tables of the key's columns, as the caller gives them."""
+    """Yield tables of the key's columns, as the caller gives them, or without nulls, which are counted."""
+    if counts is None:
+        yield from _iterate_given(columns, names, keys)
+    elif isinstance(keys, list | set | frozenset) or (isinstance(keys, tuple) and isinstance(columns, str)):
+        kept = counts.drop_none(columns, list(keys))
+        yield from _iterate_given(columns, names, kept) if kept else ()
+    elif isinstance(keys, Mapping) and all(isinstance(keys.get(name), list | tuple) for name in names):
+        rows = list(zip(*(keys[name] for name in names), strict=True))
+        kept = counts.drop_none(list(names), rows)
+        listed = zip(*kept, strict=True) if kept else [()] * len(names)
+        yield from _iterate_given(columns, names, dict(zip(names, map(list, listed), strict=True))) if kept else ()
+    elif isinstance(columns, str) and type(keys).__module__.startswith("pandas."):  # whose nulls are of several kinds
+        yield from (counts.drop_nulls(pa.table([chunk], [names[0]])) for chunk in chunks_of(keys))
+    else:
+        yield from map(counts.drop_nulls, _iterate_given(columns, names, keys))
+
+
+def _iterate_given(columns: str | Sequence[str], names: Sequence[str], keys: object) -> Generator[pa.Table, None, None]:
     if isinstance(keys, os.PathLike):
         yield from _read_file(os.fspath(keys), names)
         return

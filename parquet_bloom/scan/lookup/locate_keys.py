@@ -26,7 +26,7 @@ from ..named_columns import select_columns
 from ..row_reader import RowReader
 from ..scan_options import ScanOptions
 from ..scan_source import ScanSource
-from .key_chunks import KeyChunk, iterate_chunks
+from .key_chunks import KeyChunk, KeyCounts, iterate_chunks
 from .lookup_session import LookupSession
 
 INDEX_KEYS = 100_000
@@ -43,6 +43,7 @@ class Locator:
     columns : of the key.
     options : of each search.
     progress : called with (done, in all) after each file that is read, of all searches so far.
+    counts : counts the keys, and leaves out those that are null; without it, these are errors.
 
     Attributes
     ----------
@@ -57,6 +58,7 @@ class Locator:
         columns: str | Sequence[str],
         options: ScanOptions,
         progress: Callable[[int, int], None] | None = None,
+        counts: KeyCounts | None = None,
     ):
         if not isinstance(columns, str) and not _is_list_of_names(columns):
             raise ParquetBloomError(f"the column of a key is a name, or a list of names, got {columns!r}")
@@ -65,7 +67,7 @@ class Locator:
         self._session = session
         self._columns = columns
         self._options = replace(options, named=schema.names.__contains__)
-        self._progress = progress
+        self._progress, self._counts = progress, counts
         self._num_searched = 0  # files of the searches that have ended
         self._names = [columns] if isinstance(columns, str) else [*columns]
         fields = [pa.field(name, _find_type(schema, name)) for name in self._names]
@@ -111,7 +113,7 @@ class Locator:
         """Yield the positions of each chunk of keys; the numbers of files are entered into `order`."""
         limits = self._options.limits
         size = limits.chunk_keys if len(self._names) == 1 else limits.chunk_tuples
-        with closing(iterate_chunks(self._columns, keys, size)) as chunks:
+        with closing(iterate_chunks(self._columns, keys, size, self._counts)) as chunks:
             chunk, following = next(chunks, None), next(chunks, None)
             is_only = following is None
             found = _FoundRows() if chunk is not None and not is_only and self._are_ambiguous(chunk) else None

@@ -18,6 +18,7 @@ from ...tables.table_snapshot import RowsOfFile, find_deleted
 from ...util.arrow_values import empty_table, keep
 from ..compatibility import DatasetCompatibility
 from ..decode.parquet_data import ParquetData
+from ..model.column_defaults import ColumnDefaults
 from ..model.data_file import DataFile, FileProjection
 from ..model.file_schemas import fit_table
 from ..model.folder_partitions import Partitions
@@ -76,7 +77,9 @@ class TableRows:
         self._filter_schema = pa.schema([table.schema.field(name) for name in tops])
         self._filtered = tops
         self._used = [*(table.schema.names if columns is None else columns), *tops]
-        self.projection = Projection(None if columns is None else [*columns, *tops], partitions)
+        self._defaults = ColumnDefaults(table)
+        read = None if columns is None else [*columns, *tops]
+        self.projection = Projection(read, partitions, defaults=self._defaults)
 
     def changes(self, file: DataFile) -> bool:
         """Return whether the table shows other values than a file stores, in columns of the predicate."""
@@ -170,7 +173,7 @@ class TableRows:
         """Read columns of files that are alike as the table shows them."""
         for path in paths:
             self._table.require_defined(path, file.leaves, names)
-        projection = Projection(names, self._partitions)
+        projection = Projection(names, self._partitions, defaults=self._defaults)
         of_file = projection.project(file)
         schema = pa.schema([self._table.schema.field(name) for name in names])
         tables = [

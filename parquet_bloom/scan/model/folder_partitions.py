@@ -32,6 +32,7 @@ from ...predicate.row_filter import row_mask
 from ...predicate.tree import Node
 from ...storage.paths import GivenPaths
 from ...util.arrow_values import empty_table, make_array, make_scalar
+from .column_defaults import NO_DEFAULTS, ColumnDefaults
 from .data_file import DataFile
 
 _INTEGER = re.compile(r"0|-?[1-9][0-9]{0,18}", re.ASCII)
@@ -286,6 +287,7 @@ class FileResidualEvaluator:
     request : the predicate, and how its names and literals are meant.
     partitions : what is known of each file's columns by its folder or table.
     trust : the columns of a file that are shown as other values than it stores; comparisons with them count as true.
+    defaults : what is known of columns that files lack.
     strict : as in `Partitions.make_residuals`.
     """
 
@@ -295,6 +297,7 @@ class FileResidualEvaluator:
         partitions: Partitions,
         trust: ColumnCompatibility | None = None,
         *,
+        defaults: ColumnDefaults = NO_DEFAULTS,
         strict: bool = True,
     ):
         node, self._timezone, self._ignore_case = request
@@ -305,8 +308,10 @@ class FileResidualEvaluator:
             else None
         )
         self._trust = trust
+        self._defaults, self._strict = defaults, strict
         self._predicates: dict[tuple[object, ...], PruningPredicate] = {}
         self._weakened: dict[tuple[int, frozenset[str]], Node | bool] = {}
+        self._decided: dict[tuple[int, tuple[str, ...]], Node | bool] = {}
 
     def predicate_for(self, file: DataFile) -> PruningPredicate | bool:
         """Return the predicate of a file; True if all of its rows match, False if none does.
@@ -316,6 +321,8 @@ class FileResidualEvaluator:
         residual = self._predicate if self._residuals is None else self._residuals.find_residual(file.path)
         if self._trust is not None and not isinstance(residual, bool):
             residual = self._drop_untrusted(residual, file, self._trust)
+        if self._defaults and not isinstance(residual, bool):
+            residual = self._decide_absent(residual, file)
         if isinstance(residual, bool):
             return residual
         names = resolve_names(file, sorted(tree.columns(residual)), self._ignore_case)
@@ -336,6 +343,16 @@ class FileResidualEvaluator:
             weakened = tree.find_residual(residual, lambda leaf: leaf.column in untrusted or leaf)
             self._weakened.setdefault(key, weakened)
         return self._weakened[key]
+
+    def _decide_absent(self, residual: Node, file: DataFile) -> Node | bool:
+        absent = self._defaults.find_absent(file.path, file.leaves)
+        if tree.columns(residual).isdisjoint(absent):
+            return residual
+        key = id(residual), absent
+        if key not in self._decided:
+            decided = self._defaults.find_residual(residual, absent, strict=self._strict)
+            self._decided.setdefault(key, decided)
+        return self._decided[key]
 
 
 def parse_folder(folder: str, decode: Callable[[str], str]) -> tuple[str, str | None] | None:

@@ -5,6 +5,7 @@
     table         plan_scan          files, by bounds in a table's metadata          nothing, with the table read
     index         index_level        files, row groups and rows, by a lake index     reads of the index
     statistics    statistics_level   row groups, by bounds and null counts           a footer of each file, once
+    defaults      plan_scan          files, by what a table says of absent columns   nothing, with the footer read
     Bloom filter  filter_level       row groups that are left, if they lack a value  some blocks of each row group
     zones         zone_level         rows, by zone indexes                           reads of the indexes
     page index    scan.scan          rows, by bounds of pages; for row ranges only   a read of each file
@@ -17,7 +18,7 @@ from __future__ import annotations
 
 from collections.abc import Generator, Iterator
 from contextlib import ExitStack, closing
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import repeat
 from typing import TYPE_CHECKING, Literal, TypeVar
 
@@ -27,11 +28,13 @@ from ...file.metadata_cache import MetadataCache
 from ...predicate.map_lookup import find_map
 from ...predicate.pruning import PruningPredicate
 from ...predicate.tree import Node
+from ..model.column_defaults import ColumnDefaults
 from ..model.folder_partitions import PartitionResiduals, ScanRequest
 from ..model.scan_plan import (
     PARTITION,
     TABLE,
     Evaluator,
+    FilePlan,
     FileScan,
     RowGroupPlanner,
     ScanPlan,
@@ -44,6 +47,9 @@ from .file_level import FileEvaluator
 
 if TYPE_CHECKING:
     from ...tables.table_snapshot import TableSnapshot
+
+
+_BY_RANGE = frozenset({"range"})
 
 
 class PartitionEvaluator:
@@ -112,6 +118,28 @@ class TableEvaluator:
         yield from scans
 
 
+class DefaultsEvaluator:
+    """Rules out opened files by the values that their table gives to columns which they lack."""
+
+    def __init__(self, defaults: ColumnDefaults):
+        self._defaults = defaults
+
+    def evaluate(self, files: Iterator[FileScan], plan: ScanPlan) -> Generator[FileScan, None, None]:
+        """See `Evaluator.evaluate`."""
+        for file in files:
+            if file.plan is not None and file.missing and file.predicate is not True and file.plan.selected:
+                absent = self._defaults.select_absent(file.entry.path, file.missing)
+                if absent and self._defaults.find_residual(file.predicate.node, absent, strict=False) is False:
+                    file.plan = _skip_all(file.plan, self._defaults.describe(absent))
+            yield file
+
+
+def _skip_all(plan: FilePlan, reason: str) -> FilePlan:
+    """Return the plan of a file of which nothing is read."""
+    row_groups = [one.narrow((), _BY_RANGE, reason) if one.read else one for one in plan.row_groups]
+    return replace(plan, row_groups=tuple(row_groups))
+
+
 P = TypeVar("P", bound=ScanPlan)
 
 
@@ -123,11 +151,13 @@ class Evidence:
     ----------
     footers : plans files by what is in them; None for `FileEvaluator` in this process.
     index : lake index that is queried before files are opened; None for none.
+    defaults : rules out files by the columns that they lack; None for none.
     zones : zone indexes that are queried for the rows of the remaining row groups; None for none.
     """
 
     footers: Evaluator | None = None
     index: Evaluator | None = None
+    defaults: Evaluator | None = None
     zones: Evaluator | None = None
 
 
@@ -168,6 +198,7 @@ def plan_scan(
         None if table is None else TableEvaluator(table),
         evidence.index,
         footers,
+        evidence.defaults,
         None if node is None else evidence.zones,
     )
     missing = set() if predicate is True else {*predicate.columns}

@@ -1,4 +1,4 @@
-"""Copying of the unchanged front of a file, as cheaply as the file system can."""
+"""Copying of the unchanged front, and other ranges, of a file, as cheaply as the file system can."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ import os
 from contextlib import suppress
 
 from ...errors import TruncatedFileError
+from ..new_file import COPIED_BYTES
 from ..source import Source
 from . import system_calls
 from .local_source import LocalSource
 from .system_calls import fcntl
 
-PIECE = 4 << 20
 _RANGE = 16 << 20  # bytes per call: the disk writes what is copied while the rest is copied
 _SYNC_FILE_RANGE_WRITE = 2
 _KEEP_SIZE = 1  # FALLOC_FL_KEEP_SIZE: a file that ends early must not be padded with zeros
@@ -27,16 +27,22 @@ def copy_prefix(source: Source, descriptor: int, length: int) -> None:
     """
     if not 0 <= length <= source.size:
         raise TruncatedFileError(f"cannot copy {length} bytes: the file has {source.size}", path=source.name)
-    done = 0
     if isinstance(source, LocalSource) and length:
         if _clone(source.fileno(), descriptor, length):
             return
         _reserve(descriptor, length)
-        done = _copy_range(source.fileno(), descriptor, length)
+    copy_range(source, 0, length, descriptor, 0)
+
+
+def copy_range(source: Source, start: int, length: int, descriptor: int, position: int) -> None:
+    """Copy a range of the source to a position in the file of `descriptor`, as `copy_prefix` but without cloning."""
+    done = 0
+    if isinstance(source, LocalSource):
+        done = _copy_range(source.fileno(), start, length, descriptor, position)
     while done < length:
-        piece = source.read_at(done, min(PIECE, length - done))
-        write_at(descriptor, piece, done)
-        _begin_flush(descriptor, done, len(piece))
+        piece = source.read_at(start + done, min(COPIED_BYTES, length - done))
+        write_at(descriptor, piece, position + done)
+        _begin_flush(descriptor, position + done, len(piece))
         done += len(piece)
 
 
@@ -76,15 +82,15 @@ def _clone(source: int, target: int, length: int) -> bool:
     return False
 
 
-def _copy_range(source: int, target: int, length: int) -> int:
+def _copy_range(source: int, start: int, length: int, target: int, position: int) -> int:
     """Return the number of bytes copied; the caller copies the rest."""
     call = getattr(os, "copy_file_range", None)
     done = 0
     with suppress(OSError):
         while call is not None and done < length:
-            count = call(source, target, min(_RANGE, length - done), done, done)
+            count = call(source, target, min(_RANGE, length - done), start + done, position + done)
             if not count:  # end of file, or a file system that cannot and does not say so
                 break
-            _begin_flush(target, done, count)
+            _begin_flush(target, position + done, count)
             done += count
     return done

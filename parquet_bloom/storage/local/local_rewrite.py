@@ -7,9 +7,11 @@ import os
 import re
 import secrets
 import stat
+import struct
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 
+from ...core.hash.xxh64 import hash_one
 from ...errors import ConcurrentChangeError, StorageError
 from ..new_file import Rewrite
 from ..paths import resolve_local_path
@@ -19,7 +21,10 @@ from .local_source import FileIdentity, LocalSource
 from .system_calls import fcntl
 
 _SUFFIX, _DISPLACED = ".parquet_bloom.tmp", ".parquet_bloom.old"  # of one length: a name that fits can be either
-_NAME = re.compile(rf"\.(.*)\.[0-9a-f]{{16}}(?:{re.escape(_SUFFIX)}|({re.escape(_DISPLACED)}))", re.DOTALL)
+_NAME = re.compile(
+    rf"\.(.*)\.[0-9a-f]{{8}}([0-9a-f]{{8}})(?:{re.escape(_SUFFIX)}|({re.escape(_DISPLACED)}))", re.DOTALL
+)
+_IDENTITY = struct.Struct("<QQqq")
 _MAX_NAME_BYTES = 255
 
 
@@ -33,13 +38,18 @@ def name_beside(path: str, separator: str = os.sep) -> str:
     return f"{folder}{slash}.{name}{tail}"
 
 
-def displaced_name(temporary: str) -> str:
+def displaced_name(temporary: str, source: FileIdentity) -> str:
     """Return the name that a temporary file gets just before it is exchanged with the target.
 
     A file of such a name may not be from this package: the exchange may have displaced a file that another writer put
-    there at that moment.
+    there at that moment. So the name has a mark of the file that was read, and is to be displaced.
     """
-    return temporary.removesuffix(_SUFFIX) + _DISPLACED
+    return f"{temporary.removesuffix(_SUFFIX)[:-8]}{_mark(source):08x}{_DISPLACED}"
+
+
+def _mark(identity: FileIdentity) -> int:
+    """Return 32 bits that tell a file with its bytes from others; a rename does not change them."""
+    return hash_one(_IDENTITY.pack(*identity[:4])) & 0xFFFFFFFF
 
 
 def is_temporary(name: str) -> bool:
@@ -50,7 +60,23 @@ def is_temporary(name: str) -> bool:
 def displaced_from(name: str) -> str | None:
     """Return the (possibly shortened) name of the target that an exchange displaced; None for other temporary files."""
     match = _NAME.fullmatch(name)
-    return match[1] if match and match[2] else None
+    return match[1] if match and match[3] else None
+
+
+def is_of_exchange(path: str) -> bool:
+    """Return whether a file with such a name is known to be the old one, exchanged, or the new one, not exchanged yet.
+
+    It is if itself, or the target, is the file that the writer had read: no other writer's file is displaced then.
+    """
+    folder, name = os.path.split(path)
+    match = _NAME.fullmatch(name)
+    if match is None or not match[3]:
+        return False
+    for one in (path, os.path.join(folder, match[1])):
+        with suppress(OSError):
+            if _mark(FileIdentity.from_stat(os.lstat(one))) == int(match[2], 16):
+                return True
+    return False
 
 
 def create_locked(path: str, mode: int) -> tuple[int, int, str]:
@@ -278,6 +304,9 @@ class LocalRewrite(Rewrite):
     def _copy(self, source: Source, length: int) -> None:
         copy_front.copy_prefix(source, self._descriptor, length)
 
+    def _copy_range(self, source: Source, offset: int, length: int) -> None:
+        copy_front.copy_range(source, offset, length, self._descriptor, self._position)
+
     def _write(self, data: memoryview) -> None:
         copy_front.write_at(self._descriptor, data, self._position)
 
@@ -349,7 +378,7 @@ class LocalRewrite(Rewrite):
     def _exchange(self) -> bool:
         """Exchange the new file with the old one; return False where that is not supported."""
         assert isinstance(self._source, LocalSource)
-        self._rename_temporary(displaced_name(self._temporary))
+        self._rename_temporary(displaced_name(self._temporary, self._source.identity))
         with self._exclusive(self._source.fileno()), system_calls.hold_lease(self._source.fileno()) as granted:
             self._check_source()
             self._may_be_exchanged = True  # set before the call: an interrupt may follow it directly

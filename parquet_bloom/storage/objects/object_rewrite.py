@@ -15,8 +15,7 @@ from weakref import WeakSet
 from ...errors import ConcurrentChangeError, ParquetBloomError, StorageError
 from ...util import threads
 from ...util.lazy import late_module
-from ..local import copy_front
-from ..new_file import Rewrite
+from ..new_file import COPIED_BYTES, Rewrite
 from ..source import Source
 from .location import ObjectLocation
 from .object_state import PROBE, RUN
@@ -154,8 +153,8 @@ class ObjectRewrite(Rewrite):
             raise StorageError("cannot write: the URL does not name an object", path=self.path, errno=errno.EISDIR)
 
     def _copy(self, source: Source, length: int) -> None:
-        for offset in range(0, length, copy_front.PIECE):
-            self._write(memoryview(source.read_at(offset, min(copy_front.PIECE, length - offset))))
+        for offset in range(0, length, COPIED_BYTES):
+            self._write(memoryview(source.read_at(offset, min(COPIED_BYTES, length - offset))))
 
     def _write(self, data: memoryview) -> None:
         if self._new:

@@ -198,6 +198,9 @@ class ObjectSource(Source):
             raise make_changed_error(self.name)
 
     def _read(self, offset: int, length: int) -> bytes:
+        found = self._find_in_memory(offset, length)
+        if found is not None:
+            return found.tobytes()
         data = b""
 
         def take(span: byte_ranges.Span, read: bytes) -> None:
@@ -243,11 +246,6 @@ class ObjectSource(Source):
         with translate_errors(f"cannot read {len(missing)} ranges", self.name, opened=True):
             self._fetch_all(spans, lambda span, data: self._prefetched.add(span.offset, data))
 
-    def read_for_arrow(self, offset: int, length: int) -> bytes:
-        """Read a range for a file of `arrow_file`."""
-        data = self._find_in_memory(offset, length)
-        return self._read(offset, length) if data is None else data.tobytes()
-
     def _find_in_memory(self, offset: int, length: int) -> NDArray[np.uint8] | None:
         """Return prefetched or remembered bytes of a range, or None."""
         data = self._prefetched.find(offset, length)
@@ -284,7 +282,7 @@ class _ObjectReader(SeekableFile):
         if inside >= 0:
             data = self._tail[inside : inside + length]
         else:
-            data = self._source.read_for_arrow(self._position, length) if length else b""
+            data = self._source._read(self._position, length) if length else b""
         self._position += len(data)
         return data
 

@@ -315,7 +315,6 @@ class S3Rewrite(Rewrite):
         self._proven: ConditionSupport | None = None
         self._upload = Upload(self._client, self._requests, self._new, self.path, self._read_from)
         self._pieces: list[WrittenPart] = []
-        self._copied = 0
         self._tail = bytearray()
 
     def _begin(self) -> None:
@@ -358,26 +357,50 @@ class S3Rewrite(Rewrite):
             self._prove(prove_put)
             self._tail += old.read(0, length, self._etag, self._read_from)
             return
-        self._prove(prove_upload)
-        self._upload.begin(self._attributes)
-        samples = sample_ranges(length)
+        self._begin_upload()
+        self._copy_in_store(old, 0, length, 0)
+
+    def _begin_upload(self) -> None:
+        if self._upload.upload_id is None:
+            self._prove(prove_upload)
+            self._upload.begin(self._attributes)
+
+    def _copy_range(self, source: Source, offset: int, length: int) -> None:
+        """Have the store copy a long range; bytes before it that are not uploaded yet become parts of their own."""
+        old = StoredObject(self._client, self._requests, self._old)
+        missing = max(0, self._sizes.smallest - len(self._tail)) if self._tail else 0
+        if length < missing + self._sizes.smallest:
+            self._upload_range(old, offset, length)
+            return
+        self._begin_upload()
+        self._write(memoryview(old.read(offset, missing, self._etag, self._read_from)))
+        if self._tail:
+            self._upload.send(bytes(self._tail))
+            self._tail.clear()
+        self._copy_in_store(old, offset + missing, length - missing, self._position + missing)
+
+    def _copy_in_store(self, old: StoredObject, offset: int, length: int, position: int) -> None:
+        """Copy a range to a position of the new object; if the store cannot, and this is another object, upload it."""
+        samples = [(offset + start, size) for start, size in sample_ranges(length)]
         reads = [partial(old.read, *sample, self._etag, self._read_from) for sample in samples]
         spelling = quoted if self._proven is None else self._proven.copy
+        spans = [(offset + start, offset + end) for start, end in self._sizes.plan(length)]
         try:
-            answers = self._upload.copy(self._old, spelling(self._etag), self._sizes.plan(length), reads)
+            answers = self._upload.copy(self._old, spelling(self._etag), spans, reads)
         except ParquetBloomError as error:
             if self._in_place or not _cannot_copy(error):
                 raise
             self._require_unchanged()  # so that the store is the reason, and not another writer
-            self._upload_front(old, length)
+            self._upload_range(old, offset, length)
             return
-        self._pieces = [WrittenPart(offset, data) for (offset, _), data in zip(samples, answers, strict=True)]
-        self._copied = length
+        shift = position - offset
+        self._pieces += [WrittenPart(start + shift, data) for (start, _), data in zip(samples, answers, strict=True)]
 
-    def _upload_front(self, old: StoredObject, length: int) -> None:
+    def _upload_range(self, old: StoredObject, offset: int, length: int) -> None:
         size = self._sizes.uploaded
-        for offset in range(0, length, size):
-            self._write(memoryview(old.read(offset, min(size, length - offset), self._etag, self._read_from)))
+        for start in range(offset, offset + length, size):
+            piece = old.read(start, min(size, offset + length - start), self._etag, self._read_from)
+            self._write(memoryview(piece))
 
     def _write(self, data: memoryview) -> None:
         self._tail += data

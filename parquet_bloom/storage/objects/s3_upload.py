@@ -81,7 +81,7 @@ class Upload:
             )
             return {"PartNumber": number, "ETag": etag}
 
-        parts = [partial(part, number, *span) for number, span in enumerate(spans, 1)]
+        parts = [partial(part, number, *span) for number, span in enumerate(spans, len(self._parts) + 1)]
         answers = self._requests.together([*parts, *besides])
         self._parts.extend(answers[: len(parts)])
         return answers[len(parts) :]

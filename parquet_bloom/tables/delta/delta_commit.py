@@ -58,16 +58,18 @@ def make_commit_info(
     return {"commitInfo": info}
 
 
-def make_remove(add: Action, deleted: int) -> Action:
-    """Return the action that removes a file whose rows are kept elsewhere.
+def make_remove(add: Action, deleted: int, *, changes_data: bool) -> Action:
+    """Return the action that removes a file.
 
     Parameters
     ----------
     add : the file's add action.
     deleted : time in ms since 1970.
+    changes_data : whether some of its rows are not added again by the same commit.
     """
     kept = {name: add[name] for name in _OF_REMOVE if name in add}
-    return {"remove": {**kept, "deletionTimestamp": deleted, "dataChange": False, "extendedFileMetadata": True}}
+    changed = {"deletionTimestamp": deleted, "dataChange": changes_data, "extendedFileMetadata": True}
+    return {"remove": {**kept, **changed}}
 
 
 def write_commit(log: Folder, version: int, actions: Iterable[Action]) -> None:

@@ -79,8 +79,9 @@ def read_live_adds(
         for add in read_checkpoint(folder, checkpoint, root, fields):
             live[_make_key(add)] = add
     for name in commits:
+        path = folder.path_of(name)
         for action in read_lines(folder, name):
-            _apply(action, live, folder.path_of(name))
+            _apply(action, live, path)
     return [live[key] for key in sorted(live, key=lambda key: (key[0], key[1] or ""))]
 
 

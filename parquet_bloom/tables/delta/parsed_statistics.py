@@ -1,4 +1,4 @@
-"""Write the statistics of a file that a checkpoint has in columns as the text that commits have."""
+"""Write statistics of a file as the text that commits have: of values, and of what a checkpoint has in columns."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from typing import Any
 
 import pyarrow as pa
 
+_LONGEST_TEXT, _LAST_CHARACTER = 32, "\U0010ffff"
 _NAMES = {"null_count": "nullCount", "min": "minValues", "max": "maxValues"}
 
 
@@ -31,24 +32,33 @@ def make_statistics_text(actions: pa.Table, position: int) -> str | None:
     statistics: dict[str, Any] = {"numRecords": num_records, "tightBounds": False}
     for name, member in _NAMES.items():
         if name in actions.column_names:
-            values = _convert(actions[name][position].as_py(), upper=name == "max")
+            values = make_bound(actions[name][position].as_py(), upper=name == "max")
             if values:
                 statistics[member] = values
     return json.dumps(statistics, separators=(",", ":"), ensure_ascii=False)
 
 
-def _convert(value: Any, upper: bool) -> Any:
-    """Return a value as the text of statistics has it; None for one that is left out."""
+def make_bound(value: Any, upper: bool) -> Any:
+    """Return a bound as the text of statistics has it, structs as objects; None for one that is left out."""
     if isinstance(value, dict):
-        converted = {name: _convert(member, upper) for name, member in value.items()}
+        converted = {name: make_bound(member, upper) for name, member in value.items()}
         return {name: member for name, member in converted.items() if member is not None} or None
-    if isinstance(value, bool | int | str):
+    if isinstance(value, bool | int):
         return value
+    if isinstance(value, str):
+        return _cut(value, upper)
     if isinstance(value, float):
         return value if math.isfinite(value) else None
     if isinstance(value, datetime):
         return _format_time(value, upper)
     return value.isoformat() if isinstance(value, date) else None
+
+
+def _cut(text: str, upper: bool) -> str:
+    """Return a bound of texts of not too many characters; an upper one that is cut is above all that begin like it."""
+    if len(text) <= _LONGEST_TEXT:
+        return text
+    return text[:_LONGEST_TEXT] + (_LAST_CHARACTER if upper else "")
 
 
 def _format_time(moment: datetime, upper: bool) -> str | None:

@@ -7,11 +7,11 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import accumulate
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from ...errors import ParquetBloomError, PredicateError, printable, shortened
 from ...file.filter_builder import Columns, FilterOptions, parse_columns
-from ...file.many_files import Progress
+from ...file.many_files import Progress, files_at_a_time
 from ...predicate import columns as columns_of
 from ...predicate import parse
 from ...predicate.row_filter import row_mask
@@ -200,7 +200,7 @@ def _make_iceberg(table: IcebergTable, storage_options: Mapping[str, object] | N
 
 def _require_latest(version: object, name: str) -> None:
     if version is not None:
-        problem = f"cannot embed into {version}: only the latest version can be rewritten; pass the table without one"
+        problem = f"{version} cannot be changed: only the latest version can; pass the table without one"
         raise ParquetBloomError(problem, path=name)
 
 
@@ -278,12 +278,12 @@ def embed_table(
         Iceberg table deleted rows from, are left out; nothing is embedded a second time.
     set_property : for Iceberg, set `write.parquet.bloom-filter-enabled.column.X` by the same commit, so that writers in
         Java give new files filters.
-    dry_run : write and commit nothing; the report has the sizes.
+    dry_run : write and commit nothing; the report has the sizes, and what would be skipped.
     catalog : a pyiceberg catalog, or the name of one in pyiceberg's configuration.
     storage_options : settings of the store, as named by deltalake and obstore. For the data files of an Iceberg table
         they replace those that its catalog has; metadata files are read and written by the catalog's.
     progress : called with (done, total) after each file, in bytes of the files that get filters.
-    threads : files processed at a time; None for one per processor.
+    threads : files processed at a time; None for one per processor, and at least 8 in a store unless they are large.
 
     Raises
     ------
@@ -302,7 +302,7 @@ def embed_table(
     def write(
         target: Target, files: Sequence[LiveFile], chosen: FilterColumns, new_files: NewFiles, progress: Progress
     ) -> Written:
-        number = threads or processors()
+        number = threads or _count_writers(target, files)
         return write_exchanges(target, files, chosen, new_files, dry_run=dry_run, progress=progress, threads=number)
 
     return embed_into(open_target(table, catalog, storage_options), options, write, progress)
@@ -324,7 +324,9 @@ def embed_into(
     chosen = FilterColumns(options.columns, state, target)
     wanted = {f"{_ICEBERG_PROPERTY}{name}": "true" for name in options.columns} if options.set_property else {}
     properties = {name: value for name, value in wanted.items() if state.properties.get(name) != value}
-    found = find_candidates(_choose_files(state, options.where, target.name), chosen, options.threads or processors())
+    files = _choose_files(state, options.where, target.name)
+    number = options.threads or files_at_a_time(target.filesystem, (file.path for file in files))
+    found = find_candidates(files, chosen, number)
     todo = _limit(found.lacking, options.max_files, options.max_bytes)
     report = EmbedTableReport(
         target.name,
@@ -350,6 +352,8 @@ def embed_into(
             report = replace(report, skipped=(*report.skipped, *lost))
         with NewFiles(target.filesystem) as new_files:
             written = write(target, files, chosen, new_files, note)
+            if options.dry_run:
+                written = _leave_out(written, target.find_unfit(state, written.exchanges))
             report = _add(report, written)
             if not options.dry_run and (written.exchanges or properties):
                 done = commit_exchanges(
@@ -361,6 +365,16 @@ def embed_into(
         done_bytes += num_bytes
     skipped = tuple(sorted(report.skipped, key=lambda file: file.path))
     return replace(report, skipped=skipped, seconds=time.perf_counter() - started)
+
+
+_HELD_BYTES = 256 << 20  # of files that are written at a time: parts of an upload are in memory
+
+
+def _count_writers(target: Target, files: Sequence[LiveFile]) -> int:
+    """Return how many files to write at a time: in a store several, unless they are large."""
+    largest = max((file.size for file in files), default=0)
+    most = files_at_a_time(target.filesystem, (file.path for file in files))
+    return max(processors(), min(most, _HELD_BYTES // max(largest, 1)))
 
 
 def _limit(files: Sequence[LiveFile], max_files: int | None, max_bytes: int | None) -> Sequence[LiveFile]:
@@ -379,6 +393,15 @@ def _divide(files: Sequence[LiveFile], num_bytes: int) -> Iterator[Sequence[Live
         if total >= num_bytes or position == len(files):
             yield files[start:position]
             start, total = position, 0
+
+
+def _leave_out(written: Written, reasons: Mapping[Any, str]) -> Written:
+    """Return what would be written without the files that the commit would leave out, {entry: why}."""
+    if not reasons:
+        return written
+    unfit = [SkippedFile(one.old.path, reasons[one.old.entry]) for one in written.exchanges if one.old.entry in reasons]
+    exchanges = [one for one in written.exchanges if one.old.entry not in reasons]
+    return replace(written, exchanges=exchanges, skipped=[*written.skipped, *unfit])
 
 
 def _add(report: EmbedTableReport, written: Written) -> EmbedTableReport:

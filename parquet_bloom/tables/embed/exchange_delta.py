@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from typing import TYPE_CHECKING
-from uuid import uuid4
+from uuid import UUID, uuid4
+
+import pyarrow as pa
 
 from ...errors import ConcurrentChangeError, ParquetBloomError, StorageError
 from ...storage import is_url, object_location
@@ -14,13 +17,27 @@ from ...storage.index_folder import Folder
 from ...storage.objects.object_rewrite import prove_create
 from ...storage.objects.store_errors import is_unanswered
 from ...util.lazy import is_installed
+from ..delta.added_files import require_appendable, write_rows
 from ..delta.delta_commit import make_commit_info, make_remove, write_commit
 from ..delta.delta_log import LOG_FOLDER, Action, list_commits, read_lines, read_live_adds, require_same_files
 from ..delta.delta_snapshot import DeltaSnapshot, make_snapshot
 from ..delta.delta_table import DeltaSource
+from ..delta.delta_vectors import name_vector_file
 from ..delta.parsed_statistics import make_statistics_text
 from ..table_snapshot import make_missing_error
-from .exchange_files import WAY_OUT, CommitConflict, Exchange, LiveFile, TableState, Target, find_outside
+from .delta_rows import delete_rows, explain_hiding, explain_rewriting, name_in_log, require_deletable
+from .exchange_files import (
+    WAY_OUT,
+    CommitConflict,
+    Exchange,
+    LiveFile,
+    NewFile,
+    NewFiles,
+    RowChange,
+    TableState,
+    Target,
+    find_outside,
+)
 
 if TYPE_CHECKING:
     from deltalake.table import ProtocolVersions
@@ -47,6 +64,8 @@ _MEMBERS = frozenset({
     "clusteringProvider",
 })  # fmt: skip
 
+_OPERATIONS = {"delete": "DELETE", "upsert": "MERGE"}  # as the history of other writers names them
+
 _LOCK = "aws_s3_locking_provider"
 
 
@@ -64,6 +83,8 @@ class DeltaTarget(Target):
         self._source = DeltaSource(table.name, storage_options=table.settings, outside=True)
         self.name, self.filesystem = self._source.name, self._source.filesystem
         self._is_unanswered = False  # whether a store may yet carry out a commit that has failed
+        self._transaction = ""  # of the last commit that was begun
+        self._vectors: UUID | None = None  # of the last commit that was begun
         if not is_installed("deltalake"):
             raise make_missing_error("Delta", "deltalake", self.name)
         if is_url(self.name) and _has_lock(table.settings):
@@ -73,12 +94,12 @@ class DeltaTarget(Target):
 
     def read_state(self) -> TableState:
         with self._source.open_latest() as (table, root):
-            _require_known_features(table.protocol(), table.metadata().configuration)
+            protocol, metadata = table.protocol(), table.metadata()
+            _require_known_features(protocol, metadata.configuration)
             snapshot = make_snapshot(table, root, self.filesystem, outside=True)
             paths = [file.path for file in snapshot.files]
             live = read_live_adds(root, int(table.version()), self.filesystem)
             adds = require_same_files(live, snapshot.files, root)
-            metadata = table.metadata()
         outside = find_outside(paths, root)
         files = []
         for position, path in enumerate(paths):
@@ -99,6 +120,8 @@ class DeltaTarget(Target):
             metadata.configuration,
             Folder(f"{root}/{LOG_FOLDER}", self.filesystem),
             snapshot,
+            explain_hiding(metadata.configuration, protocol.reader_features or ()),
+            explain_rewriting(metadata.configuration),
         )
 
     def name_new_file(self, old: LiveFile) -> str:
@@ -110,6 +133,58 @@ class DeltaTarget(Target):
     def commit(
         self, state: TableState, exchanges: Sequence[Exchange], columns: Sequence[str], properties: Mapping[str, str]
     ) -> int | None:
+        sums = {
+            "numAddedFiles": len(exchanges),
+            "numRemovedFiles": len(exchanges),
+            "numAddedBytes": sum(exchange.size for exchange in exchanges),
+            "numRemovedBytes": sum(exchange.old.size for exchange in exchanges),
+        }
+        note = {"operation": "embed", "columns": list(columns)}
+        return self._commit(state, "EMBED BLOOM FILTERS", sums, note, _make_exchanges(exchanges))
+
+    def write_rows(
+        self, state: TableState, rows: pa.Table, filters: Sequence[str], new_files: NewFiles
+    ) -> list[NewFile]:
+        assert isinstance(state.snapshot, DeltaSnapshot)
+        require_appendable(state.snapshot, state.properties)
+        written = []
+        for path, file in write_rows(state.snapshot, rows, filters, self.filesystem):
+            new_files.expect([path])
+            if file is not None:
+                written.append(NewFile(path, file.size, file.num_rows, file.add))
+        return written
+
+    def commit_rows(self, state: TableState, change: RowChange) -> int | None:
+        require_deletable(state.properties, self.name)
+        self._vectors, self._transaction = uuid4(), ""
+        actions, sums = delete_rows(state, change, self.filesystem, self._vectors)
+        try:
+            return self._commit(state, _OPERATIONS[change.operation], sums, {"operation": change.operation}, actions)
+        except CommitConflict:
+            self._delete_vectors(state)
+            raise
+
+    def _delete_vectors(self, state: TableState) -> None:
+        """Delete the vectors of a commit that has failed for certain, as far as that is possible."""
+        if self._vectors is not None:
+            with suppress(StorageError):  # a vacuum deletes them
+                Folder(state.snapshot.root, self.filesystem).delete([name_vector_file(self._vectors)])
+            self._vectors = None
+
+    def _commit(
+        self,
+        state: TableState,
+        operation: str,
+        sums: Mapping[str, int],
+        note: Mapping[str, object],
+        actions: Iterable[Action],
+    ) -> int:
+        """Write the version that follows a state.
+
+        Parameters
+        ----------
+        operation, sums, note : what the table's history shows.
+        """
         log: Folder = state.handle
         assert state.version is not None
         version = state.version + 1
@@ -117,24 +192,20 @@ class DeltaTarget(Target):
         location = object_location(log.path, log.filesystem)
         if location is not None:
             prove_create(location)
-        sums = {
-            "numAddedFiles": len(exchanges),
-            "numRemovedFiles": len(exchanges),
-            "numAddedBytes": sum(exchange.size for exchange in exchanges),
-            "numRemovedBytes": sum(exchange.old.size for exchange in exchanges),
-        }
+        self._transaction = str(uuid4())
         info = make_commit_info(
             log,
             version,
             state.properties,
-            "EMBED BLOOM FILTERS",
+            operation,
             isBlindAppend=False,
             operationMetrics={name: str(number) for name, number in sums.items()},
-            parquetBloom={"operation": "embed", "columns": list(columns)},
+            parquetBloom=note,
+            txnId=self._transaction,
         )
         self._is_unanswered = location is not None  # also if an interrupt ends the wait for the answer
         try:
-            write_commit(log, version, (info, *_make_actions(exchanges)))
+            write_commit(log, version, (info, *actions))
         except ConcurrentChangeError as error:
             self._is_unanswered = False
             raise CommitConflict from error
@@ -144,17 +215,18 @@ class DeltaTarget(Target):
             raise StorageError(problem, path=self.name, errno=error.errno) from error
         return version
 
-    def find_commit(self, state: TableState, exchanges: Sequence[Exchange]) -> int | None:
+    def find_commit(self, state: TableState) -> int | None:
         log: Folder = state.handle
         assert state.version is not None
         later = [version for version in list_commits(log) if version > state.version]
-        expected = set(map(_name_in_log, exchanges[:1]))  # a commit has all of them or none
         for version in later:
             for action in read_lines(log, f"{version:020d}.json"):
-                if isinstance(action.get("add"), dict) and action["add"].get("path") in expected:
+                info = action.get("commitInfo")
+                if isinstance(info, dict) and info.get("txnId") == self._transaction:
                     return version
         if self._is_unanswered and not later:
             raise ParquetBloomError("the store has not got it so far, but may get it yet", path=self.name)
+        self._delete_vectors(state)
         return None
 
 
@@ -193,16 +265,10 @@ def _check_entry(add: Action, snapshot: DeltaSnapshot, position: int) -> tuple[A
     return (add if text is None else {**add, "stats": text}), None
 
 
-def _name_in_log(exchange: Exchange) -> str:
-    """Return the path of a new file as the log has it: behind that of the old file's folder, to the letter."""
-    folder = exchange.old.entry["path"].rpartition("/")[0]
-    return f"{folder}/{os.path.basename(exchange.path)}" if folder else os.path.basename(exchange.path)
-
-
-def _make_actions(exchanges: Sequence[Exchange]) -> Iterator[Action]:
+def _make_exchanges(exchanges: Sequence[Exchange]) -> Iterator[Action]:
     now = time.time_ns() // 1_000_000
     for exchange in exchanges:
         add = exchange.old.entry
-        yield make_remove(add, now)
-        changed = {"path": _name_in_log(exchange), "size": exchange.size, "modificationTime": now}
+        yield make_remove(add, now, changes_data=False)
+        changed = {"path": name_in_log(exchange), "size": exchange.size, "modificationTime": now}
         yield {"add": {"partitionValues": {}, **add, **changed, "dataChange": False}}

@@ -209,11 +209,11 @@ class NewFiles:
         """Note files that other processes may write."""
         self._paths.update(paths)
 
-    def keep(self, exchanges: Iterable[Exchange]) -> None:
+    def keep(self, exchanges: Iterable[Exchange | NewFile | RewrittenFile]) -> None:
         """Do not delete files on leaving the context, as they are committed, or may be."""
         self._kept.update(exchange.path for exchange in exchanges)
 
-    def release(self, exchanges: Iterable[Exchange]) -> None:
+    def release(self, exchanges: Iterable[Exchange | NewFile | RewrittenFile]) -> None:
         """Take `keep` back: the files are not committed."""
         self._kept.difference_update(exchange.path for exchange in exchanges)
 
@@ -433,7 +433,7 @@ def commit_exchanges(
                 _drop(done, new, reason, new_files)
             continue
         except BaseException as error:
-            version = _settle(target, state, done.exchanges, error)
+            version = settle(target, state, [exchange.path for exchange in done.exchanges], error)
             if version is None:
                 new_files.release(done.exchanges)
                 raise
@@ -453,14 +453,19 @@ def commit_exchanges(
         done.exchanges = _renew(state, done, new_files)
 
 
-def _settle(target: Target, state: TableState, exchanges: Sequence[Exchange], error: BaseException) -> int | None:
-    """Return the version by which files were exchanged though the commit has raised an error; None if they were not."""
+def settle(target: Target, state: TableState, new_files: Sequence[str], error: BaseException) -> int | None:
+    """Return the version that a commit has made though it has raised an error; None if it has made none.
+
+    Parameters
+    ----------
+    new_files : what is kept if that cannot be told.
+    """
     try:
-        return target.find_commit(state, exchanges)
+        return target.find_commit(state)
     except BaseException as reason:
         problem = f"it is not known whether the commit succeeded ({first_line(error)}; then: {first_line(reason)})"
-        if exchanges:
-            problem += f"; its {count(len(exchanges), 'new file')} were kept, {exchanges[0].path} among them"
+        if new_files:
+            problem += f"; its {count(len(new_files), 'new file')} were kept, {new_files[0]} among them"
         problem += "; run it again: what was committed is not done twice, and a vacuum deletes what was not"
         if isinstance(error, Exception) and isinstance(reason, Exception):
             raise ParquetBloomError(problem, path=target.name) from error
@@ -570,42 +575,66 @@ class HiddenRows(NamedTuple):
     rows: NDArray[np.int64]
 
 
+class RewrittenFile(NamedTuple):
+    """A new file in place of one of a table, in its folder.
+
+    It lacks all rows that are deleted, those of before as well: what has deleted them, be it by their positions or by
+    values, does not apply to the new file.
+
+    Attributes
+    ----------
+    old : the file.
+    rows : the numbers in it of the rows that the commit deletes, ascending (int64).
+    path, size : the new file.
+    num_rows : its rows.
+    """
+
+    old: LiveFile
+    rows: NDArray[np.int64]
+    path: str
+    size: int
+    num_rows: int
+
+
 class NewFile(NamedTuple):
-    """A data file that a commit adds, or puts in place of another one.
+    """A file of new rows.
 
     Attributes
     ----------
     path, size : the file.
     num_rows : its rows.
-    old : the file whose remaining rows it has; None if its rows are new.
-    partition : of a file with new rows; its meaning is the target's.
+    entry : what the metadata is to say of it; its meaning is the target's.
     """
 
     path: str
     size: int
     num_rows: int
-    old: LiveFile | None = None
-    partition: Any = None
+    entry: Any
 
 
 class RowChange(NamedTuple):
-    """What a commit does to a table's rows. A file is named once in it.
+    """What a commit does to a table's rows.
 
     Attributes
     ----------
     hidden : rows that are deleted and stay in their files.
-    removed : files all rows of which are deleted.
-    operation : "delete", "upsert".
-    rewritten : files in place of others, in the folders of these. They lack all rows that are deleted, those of before
-        as well: what has deleted them, be it by their positions or by values, does not apply to the new files.
-    added : files with new rows.
+    removed : files that leave the table, with the rows by which they lose their last ones.
+    operation : "delete" or "upsert".
+    rewritten : files in place of others, without the rows that are deleted.
+    added : files of new rows.
     """
 
     hidden: Sequence[HiddenRows]
-    removed: Sequence[LiveFile]
+    removed: Sequence[HiddenRows]
     operation: str
-    rewritten: Sequence[NewFile] = ()
+    rewritten: Sequence[RewrittenFile] = ()
     added: Sequence[NewFile] = ()
+
+    @property
+    def num_rows(self) -> int:
+        """Number of rows that are deleted."""
+        of_files = [*(file.rows for file in (*self.hidden, *self.removed)), *(file.rows for file in self.rewritten)]
+        return sum(map(len, of_files))
 
 
 @shown_redacted
@@ -638,7 +667,9 @@ class TableState:
     partition_values : the columns that the metadata has the values of, with a row for each file.
     properties : the table's.
     handle : the library's table at this version; its meaning is the target's.
-    snapshot : the same version, to be read.
+    snapshot : what readers show of this version.
+    hiding_problem : why rows cannot be deleted that stay in their files; None if they can.
+    rewriting_problem : why files cannot be written anew without some of their rows; None if they can.
     """
 
     version: int | None
@@ -651,6 +682,8 @@ class TableState:
     properties: Mapping[str, str]
     handle: Any
     snapshot: TableSnapshot
+    hiding_problem: str | None
+    rewriting_problem: str | None
 
 
 class Target(ABC):
@@ -681,6 +714,10 @@ class Target(ABC):
     def name_new_file(self, old: LiveFile) -> str:
         """Return the path of a new file in the folder of an old one, named as the format's writers do."""
 
+    def find_unfit(self, state: TableState, exchanges: Sequence[Exchange]) -> Mapping[Any, str]:
+        """Return what `commit` would raise as `UnfitFiles.reasons`, without writing or committing anything."""
+        return {}
+
     @abstractmethod
     def commit(
         self, state: TableState, exchanges: Sequence[Exchange], columns: Sequence[str], properties: Mapping[str, str]
@@ -704,8 +741,40 @@ class Target(ABC):
         """
 
     @abstractmethod
-    def find_commit(self, state: TableState, exchanges: Sequence[Exchange]) -> int | None:
-        """Return the version by which `commit` has exchanged files after all; None if it has not and cannot any more.
+    def write_rows(
+        self, state: TableState, rows: pa.Table, filters: Sequence[str], new_files: NewFiles
+    ) -> list[NewFile]:
+        """Write new rows into files, to be added by `commit_rows`.
+
+        Parameters
+        ----------
+        rows : in the columns and types of the state's schema.
+        filters : top-level columns that get filters.
+        new_files : gets the files.
+
+        Raises
+        ------
+        ParquetBloomError
+            Rows cannot be added to such a table, or a value cannot be written.
+        """
+
+    @abstractmethod
+    def commit_rows(self, state: TableState, change: RowChange) -> int | None:
+        """Delete and add rows by one commit, and return its version.
+
+        Raises
+        ------
+        CommitConflict
+            Nothing was committed, as the table has a newer version by now.
+        ParquetBloomError
+            The table does not allow it; or as `commit`.
+        BaseException
+            Whether it was committed is to be found out by `find_commit`.
+        """
+
+    @abstractmethod
+    def find_commit(self, state: TableState) -> int | None:
+        """Return the version that the last commit has made after all; None if it has not and cannot any more.
 
         Raises
         ------

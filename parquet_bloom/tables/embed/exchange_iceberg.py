@@ -9,9 +9,14 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 from uuid import uuid4
 
+import pyarrow as pa
+
 from ...errors import ParquetBloomError, StorageError
 from ...file.bloom_file import open as open_file
+from ...file.filter_builder import FilterOptions
+from ...file.write_table import write_file
 from ...storage import is_url, resolve_filesystem
+from ...storage.index_folder import Folder
 from ...util.lazy import late_module
 from ...util.threads import in_order
 from ..iceberg.file_metrics import FileMetrics, find_modes, measure_file
@@ -28,17 +33,19 @@ from .exchange_files import (
     Exchange,
     LiveFile,
     NewFile,
+    NewFiles,
+    RewrittenFile,
     RowChange,
     TableState,
     Target,
     UnfitFiles,
     find_outside,
 )
-from .hidden_rows import require_deletable
-from .moved_deletes import explain_deletes
-from .new_data import AddedFile
+from .hidden_rows import explain_hiding, explain_rewriting, require_deletable
+from .moved_deletes import DeletesMover, explain_deletes, name_beside
+from .new_data import AddedFile, split_by_partition
 from .own_metadata import OWN_VERSION, SameSequence, checks_itself, write_own_metadata
-from .snapshot_writer import NewPath, SnapshotWriter
+from .snapshot_writer import NewPath, SnapshotWriter, list_deletes
 
 if TYPE_CHECKING:
     import pyiceberg.exceptions as exceptions
@@ -134,38 +141,63 @@ class IcebergTarget(Target):
             table.metadata.properties,
             contents,
             snapshot,
+            explain_hiding(version),
+            explain_rewriting(version),
         )
 
     def name_new_file(self, old: LiveFile) -> str:
         return os.path.join(os.path.dirname(old.path), f"00000-0-{uuid4()}-00001.parquet")
 
+    def find_unfit(self, state: TableState, exchanges: Sequence[Exchange]) -> dict[Any, str]:
+        contents: Contents = state.handle
+        deletes = list_deletes(contents, {exchange.old.entry for exchange in exchanges})
+        return DeletesMover(contents.table.io, contents.table.metadata.format_version, name_beside).find_unfit(deletes)
+
     def commit(
         self, state: TableState, exchanges: Sequence[Exchange], columns: Sequence[str], properties: Mapping[str, str]
     ) -> int | None:
-        contents: Contents = state.handle
-        replaced = {each.old.entry: NewPath(_name_in_metadata(each, contents), each.size) for each in exchanges}
+        replaced = {exchange.old.entry: NewPath(_name_beside(exchange), exchange.size) for exchange in exchanges}
         note = {"parquet-bloom.columns": ", ".join(columns)}
         write = (lambda writer: writer.exchange(replaced, note)) if exchanges else None
         return self._commit(state, write, properties)
 
+    def write_rows(
+        self, state: TableState, rows: pa.Table, filters: Sequence[str], new_files: NewFiles
+    ) -> list[NewFile]:
+        requested = {name: FilterOptions() for name in filters}
+        written = []
+        for partition, name, part in split_by_partition(state.handle.table, rows):
+            path = resolve_iceberg_path(name, self.name)
+            new_files.expect([path])
+            Folder(os.path.dirname(path), self.filesystem).make()
+            size = write_file(part, path, requested, self.filesystem, compression="zstd").new_size
+            written.append(NewFile(path, size, part.num_rows, partition))
+        return written
+
     def commit_rows(self, state: TableState, change: RowChange) -> int | None:
         contents: Contents = state.handle
         require_deletable(contents, change, self.name)
-        new_files = [*change.rewritten, *change.added]
+        new_files: list[NewFile | RewrittenFile] = [*change.rewritten, *change.added]
         modes = find_modes(contents.schema, state.properties) if new_files else {}
         fields = list_fields(contents.schema, state.schema)
 
-        def measure(new: NewFile) -> tuple[str, int, FileMetrics]:
+        def measure(new: NewFile | RewrittenFile) -> FileMetrics:
             with open_file(new.path, filesystem=self.filesystem) as file:
                 metrics = measure_file(file, state.columns or (), fields, modes)
                 if (file.source.size, metrics.num_rows) != (new.size, new.num_rows):
                     raise ParquetBloomError("the new file is not as it was written", path=new.path)
-            return _name_in_metadata(new, contents), new.size, metrics
+            return metrics
 
         with in_order(measure, new_files, _OPENED) as measured:
-            pairs = list(zip(new_files, measured, strict=True))
-        replaced = {new.old.entry: NewPath(*place) for new, place in pairs if new.old is not None}
-        added = [AddedFile(*place, new.partition) for new, place in pairs if new.old is None]
+            metrics = list(measured)
+        replaced = {
+            new.old.entry: NewPath(_name_beside(new), new.size, each)
+            for new, each in zip(change.rewritten, metrics[: len(change.rewritten)], strict=True)
+        }
+        added = [
+            AddedFile(_name_in_table(new.path, contents), new.size, each, new.entry)
+            for new, each in zip(change.added, metrics[len(change.rewritten) :], strict=True)
+        ]
         note = {"parquet-bloom.operation": change.operation}
         return self._commit(state, lambda writer: writer.change_rows(change, replaced, added, state.snapshot, note), {})
 
@@ -204,7 +236,7 @@ class IcebergTarget(Target):
             return version
         except (exceptions.CommitFailedException, exceptions.WaitingForLockException) as error:
             # A request that was sent twice, as the first answer was lost, is refused for its own sake.
-            found = self.find_commit(state, ())
+            found = self.find_commit(state)
             if found is not None:
                 return found
             raise CommitConflict from error
@@ -250,7 +282,7 @@ class IcebergTarget(Target):
                 self._begun.append(_Begun(table.io, opened[first:]))
             time.sleep(_PAUSE * 2 ** (attempt - 1))
 
-    def find_commit(self, state: TableState, exchanges: Sequence[Exchange]) -> int | None:
+    def find_commit(self, state: TableState) -> int | None:
         """A snapshot that is on its way is refused once the branch has another one than it follows."""
         current = None
         if self._sent:
@@ -370,10 +402,13 @@ def _list_moved(deletes: AppliedDeletes | None) -> list[DeleteFile]:
     return [*deletes.positions, *([] if deletes.vector is None else [deletes.vector])]
 
 
-def _name_in_metadata(new: Exchange | NewFile, contents: Contents) -> str:
-    """Return the path of a new file, written as those of old files are: in the same folder, or in that of the table."""
-    if new.old is not None:
-        folder: str = new.old.entry.rpartition("/")[0]
-        return f"{folder}/{os.path.basename(new.path)}"
-    require_inside([new.path], contents.root)
-    return contents.table.location().rstrip("/") + new.path[len(contents.root.rstrip("/")) :]
+def _name_beside(new: Exchange | RewrittenFile) -> str:
+    """Return the path of a new file as that of the old one is written, in whose folder it is."""
+    folder: str = new.old.entry.rpartition("/")[0]
+    return f"{folder}/{os.path.basename(new.path)}"
+
+
+def _name_in_table(path: str, contents: Contents) -> str:
+    """Return the path of a new file as the table's location is written, in which it is."""
+    require_inside([path], contents.root)
+    return contents.table.location().rstrip("/") + path[len(contents.root.rstrip("/")) :]

@@ -14,7 +14,7 @@ from ..iceberg.iceberg_snapshot import Contents
 from ..iceberg.manifests import DeleteFile, Partition
 from ..table_locations import without_scheme
 from ..table_snapshot import TableSnapshot, naming_file
-from .exchange_files import HiddenRows, RowChange
+from .exchange_files import HiddenRows, LiveFile, RowChange
 from .moved_deletes import (
     VECTORS_SINCE,
     DeleteChange,
@@ -45,33 +45,43 @@ class RowDeletes(NamedTuple):
     changed: Mapping[DeleteKey, DeleteChange]
 
 
+def explain_hiding(version: int) -> str | None:
+    """Return why rows of a table of a version of the format cannot be hidden; None if they can."""
+    return None if version >= POSITIONS_SINCE else f"it has format version {version}: upgrade it to version 2 first"
+
+
+def explain_rewriting(version: int) -> str | None:
+    """Return why files of a table of a version of the format cannot be written anew without rows; None if they can."""
+    return None if version < VECTORS_SINCE else f"rows have ids in format version {version}, which they would lose"
+
+
 def require_deletable(contents: Contents, change: RowChange, name: str) -> None:
     """Raise ParquetBloomError unless rows can be deleted as a commit is to do; `name` is the table's."""
     version = contents.table.metadata.format_version
-    if change.hidden and version < POSITIONS_SINCE:
-        problem = f"a table of format version {version} cannot hide rows: upgrade it to version {POSITIONS_SINCE} first"
-        raise ParquetBloomError(problem, path=name)
-    if change.rewritten and version >= VECTORS_SINCE:
-        problem = f"rows of a table of format version {version} have ids, which files that are written anew would lose"
-        raise ParquetBloomError(f"{problem}: hide the rows instead", path=name)
-    hidden, rewritten = [each.old for each in change.hidden], [each.old for each in change.rewritten if each.old]
+    problem = explain_hiding(version)
+    if change.hidden and problem is not None:
+        raise ParquetBloomError(f"rows cannot be hidden: {problem}", path=name)
+    problem = explain_rewriting(version)
+    if change.rewritten and problem is not None:
+        raise ParquetBloomError(f"its files cannot be written anew without rows: {problem}", path=name)
+    changed = [*(rows.old for rows in change.hidden), *(new.old for new in change.rewritten)]
     counts = dict(zip(contents.manifests.paths, contents.manifests.record_counts, strict=True))
     named: set[object] = set()
-    for old in (*hidden, *rewritten, *change.removed):
+    for old in (*changed, *(rows.old for rows in change.removed)):
         if old.entry not in counts or old.entry in named:
             raise ParquetBloomError("the change is of a file that the table has not, or is named twice", path=old.path)
         named.add(old.entry)
-    for old in (*hidden, *rewritten):
+    for old in changed:
         if old.reason is not None:
             raise ParquetBloomError(f"its rows cannot be deleted: {old.reason}", path=old.path)
     for old, rows in change.hidden:
         if not len(rows) or rows[0] < 0 or rows[-1] >= counts[old.entry] or (np.diff(rows) <= 0).any():
-            problem = f"the rows to be deleted are not numbers of its {counts[old.entry]:,} rows in ascending order"
-            raise ParquetBloomError(problem, path=old.path)
+            wrong = f"the rows to be deleted are not numbers of its {counts[old.entry]:,} rows in ascending order"
+            raise ParquetBloomError(wrong, path=old.path)
     for new in change.rewritten:
-        if new.old is None or new.num_rows > counts[new.old.entry]:
-            problem = f"its {new.num_rows:,} rows are not the remaining ones of a file of the table"
-            raise ParquetBloomError(problem, path=new.path)
+        if new.num_rows > counts[new.old.entry]:
+            wrong = f"its {new.num_rows:,} rows are not the remaining ones of a file of the table"
+            raise ParquetBloomError(wrong, path=new.path)
 
 
 class RowHider:
@@ -102,8 +112,8 @@ class RowHider:
         """
         has_vectors = self._contents.table.metadata.format_version >= VECTORS_SINCE
         # A vector takes the place of all that deletes rows of its file by position.
-        over = [old for old, _ in change.hidden] if has_vectors else []
-        over += [*change.removed, *(new.old for new in change.rewritten if new.old is not None)]
+        over: list[LiveFile] = [rows.old for rows in change.hidden] if has_vectors else []
+        over += [*(rows.old for rows in change.removed), *(new.old for new in change.rewritten)]
         obsolete = [file for old in over for file in self._list_own(old.entry)]
         added: dict[str, list[NewDelete]] = {}
         for like, new in (self._write_vectors if has_vectors else self._write_positions)(change.hidden):

@@ -5,10 +5,10 @@ from __future__ import annotations
 import json
 import os
 import struct
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Collection, Generator, Iterable, Iterator, Mapping, Sequence
+from contextlib import closing, contextmanager
 from functools import partial
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, TypeVar
 from uuid import uuid4
 
 import numpy as np
@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from pyroaring import BitMap64
 
 from ...errors import ParquetBloomError, StorageError
+from ...file.many_files import process_files
 from ...util.lazy import late_module
 from ..iceberg.iceberg_deletes import (
     PUFFIN_MAGIC,
@@ -36,7 +37,11 @@ if TYPE_CHECKING:
 else:
     pq = late_module("pyarrow.parquet")
 
+_READERS = 8  # delete files that are read at a time: they are small, and stores are mostly waited for
 VECTORS_SINCE = 3  # the version of the format; from then on position deletes are no longer added
+
+T = TypeVar("T")
+R = TypeVar("R")
 
 DeleteKey = tuple[str, int | None]
 """The path of a delete file, and where in it the deletes lie."""
@@ -128,37 +133,25 @@ class DeletesMover:
         """
         plain = {without_scheme(path): name for path, name in names.items()}
         others = {without_scheme(path) for path in live} - plain.keys()
-        files: dict[DeleteFile, list[str]] = {}
-        for path, applied in deletes.items():
-            for file in applied.positions:
-                files.setdefault(file, []).append(path)
+        files = _group_positions(deletes)
         vectors = [
-            _Vector(
-                path,
-                _rename(applied.vector.referenced or "", plain),
-                applied.vector,
-                partial(self._read_blob, applied.vector),
-            )
-            for path, applied in deletes.items()
-            if applied.vector is not None
+            _Vector(path, _rename(vector.referenced or "", plain), vector, partial(self._read_blob, vector))
+            for path, vector in _list_vectors(deletes)
         ]
         found: dict[DeleteKey, DeleteChange] = {}
         merged: dict[str, tuple[DeleteFile, int, BitMap64]] = {}
-        for file, paths in files.items():
-            with self._note_unfit(paths):
-                positions = self._read_positions(file)
-                renamed = {_rename(path, plain): bitmap for path, bitmap in positions.items()}
-                if renamed.keys() == positions.keys():
+        with closing(self._in_threads(partial(self._move_positions, plain), [*files], files.__getitem__)) as results:
+            for file, moved in results:
+                if moved is None:
                     continue
-                if self._version < VECTORS_SINCE:
-                    new = self._write_positions(file, renamed, plain)
-                    found[make_key(file)] = DeleteChange(False, (new,))
+                if isinstance(moved, NewDelete):
+                    found[make_key(file)] = DeleteChange(False, (moved,))
                     continue
-                keeps = any(without_scheme(path) in others for path in positions)
+                keeps = any(without_scheme(path) in others for path in moved)
                 found[make_key(file)] = DeleteChange(keeps, ())
-                for path in paths:
+                for path in files[file]:
                     first, sequence, bitmap = merged.get(path, (file, 0, BitMap64()))
-                    for written, part in positions.items():
+                    for written, part in moved.items():
                         if without_scheme(written) == without_scheme(path):
                             bitmap = bitmap | part
                     merged[path] = first, max(sequence, file.sequence_number), bitmap
@@ -174,13 +167,54 @@ class DeletesMover:
             raise UnfitFiles(self._unfit)
         return found
 
-    @contextmanager
-    def _note_unfit(self, paths: Sequence[str]) -> Iterator[None]:
-        """Note data files whose deletes cannot be read."""
-        try:
-            yield
-        except ParquetBloomError as error:
-            self._unfit |= dict.fromkeys(paths, str(error))
+    def find_unfit(self, deletes: Mapping[str, AppliedDeletes]) -> dict[str, str]:
+        """Read the deletes of some files, and return {path of a data file: why its deletes cannot be written anew}.
+
+        Parameters
+        ----------
+        deletes : as for `write`.
+        """
+        files, vectors = _group_positions(deletes), _list_vectors(deletes)
+        with closing(self._in_threads(self._read_positions, [*files], files.__getitem__)) as results:
+            for _ in results:
+                pass
+        read = self._in_threads(lambda one: self._read_blob(one[1]), vectors, lambda one: [one[0]])
+        with closing(read) as blobs:
+            for _ in blobs:
+                pass
+        return self._unfit
+
+    def _in_threads(
+        self, work: Callable[[T], R], items: Sequence[T], find_paths: Callable[[T], Sequence[str]]
+    ) -> Generator[tuple[T, R], None, None]:
+        """Yield deletes and what becomes of them, in order; those that cannot be read are noted as unfit.
+
+        They are read ahead by several threads, so that those of some `AHEAD * _READERS` are in memory at a time.
+
+        Parameters
+        ----------
+        work : reads one of the items.
+        find_paths : returns the data files that one of them is about.
+        """
+        with process_files(items, lambda item, _: work(item), _READERS) as outcomes:
+            for item, outcome in zip(items, outcomes, strict=True):
+                if isinstance(outcome, ParquetBloomError):
+                    self._unfit |= dict.fromkeys(find_paths(item), str(outcome))
+                else:
+                    yield item, outcome
+
+    def _move_positions(self, plain: Mapping[str, str], file: DeleteFile) -> dict[str, BitMap64] | NewDelete | None:
+        """Write a file of positions anew; return the positions where they become vectors, None if all keep their paths.
+
+        Parameters
+        ----------
+        plain : {path of a data file, without scheme: its new name}.
+        """
+        positions = self._read_positions(file)
+        renamed = {_rename(path, plain): bitmap for path, bitmap in positions.items()}
+        if renamed.keys() == positions.keys():
+            return None
+        return positions if self._version >= VECTORS_SINCE else self._write_positions(file, renamed, plain)
 
     def _read_blob(self, file: DeleteFile) -> tuple[bytes, BitMap64]:
         with _named_errors(file):
@@ -215,9 +249,9 @@ class DeletesMover:
         new = []
         with self._io.new_output(path).create(overwrite=True) as stream:
             puffin = PuffinWriter(stream)
-            for vector in vectors:
-                with self._note_unfit([vector.data_file]):
-                    blob, positions = vector.read()
+            read = self._in_threads(lambda vector: vector.read(), vectors, lambda vector: [vector.data_file])
+            with closing(read) as results:
+                for vector, (blob, positions) in results:
                     name, file = vector.referenced, vector.file
                     numbers = len(positions), name, puffin.add(name, blob, len(positions)), len(blob)
                     is_vector = file.offset is not None
@@ -297,6 +331,20 @@ class _Vector(NamedTuple):
     referenced: str
     file: DeleteFile
     read: Callable[[], tuple[bytes, BitMap64]]
+
+
+def _group_positions(deletes: Mapping[str, AppliedDeletes]) -> dict[DeleteFile, list[str]]:
+    """Return the files of positions, each with the data files that it is read for."""
+    files: dict[DeleteFile, list[str]] = {}
+    for path, applied in deletes.items():
+        for file in applied.positions:
+            files.setdefault(file, []).append(path)
+    return files
+
+
+def _list_vectors(deletes: Mapping[str, AppliedDeletes]) -> list[tuple[str, DeleteFile]]:
+    """Return the data files that have a deletion vector, each with that."""
+    return [(path, applied.vector) for path, applied in deletes.items() if applied.vector is not None]
 
 
 def make_key(file: DeleteFile) -> DeleteKey:

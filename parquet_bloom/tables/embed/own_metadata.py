@@ -10,18 +10,16 @@ from typing import TYPE_CHECKING, Any
 
 from ...errors import ParquetBloomError
 from ...util.lazy import late_module
-from ..iceberg.metadata_folder import open_metadata_file, unpack
+from ..iceberg.metadata_folder import open_metadata_file, parse_metadata, unpack
 
 if TYPE_CHECKING:
     import pyiceberg.exceptions as exceptions
     import pyiceberg.serializers as serializers
-    import pyiceberg.table.metadata as iceberg_metadata
     from pyiceberg.catalog import Catalog
     from pyiceberg.io import FileIO
     from pyiceberg.table.metadata import TableMetadata
 else:
     exceptions, serializers = late_module("pyiceberg.exceptions"), late_module("pyiceberg.serializers")
-    iceberg_metadata = late_module("pyiceberg.table.metadata")
 
 OWN_VERSION = 3
 
@@ -66,7 +64,7 @@ def write_own_metadata(catalog: Catalog) -> None:
 
 def _write_metadata(metadata: TableMetadata, io: FileIO, metadata_path: str) -> None:
     before = open_metadata_file(metadata.metadata_log[-1].metadata_file, io.properties)
-    document = change_document(json.loads(unpack(before.content)), metadata)
+    document = change_document(unpack(before.content), metadata)
     content = json.dumps(document).encode()
     with io.new_output(metadata_path).create() as stream:
         stream.write(serializers.Compressor.get_compressor(metadata_path).bytes_compressor()(content))
@@ -94,6 +92,6 @@ def change_document(document: dict[str, Any], metadata: TableMetadata) -> dict[s
         "snapshots": [*document.get("snapshots", ()), *new],
         "refs": {name: document.get("refs", {}).get(name, {}) | ref for name, ref in dumped.get("refs", {}).items()},
     }
-    if iceberg_metadata.TableMetadataUtil.parse_raw(json.dumps(document)) != metadata:
+    if parse_metadata(document) != metadata:
         raise ParquetBloomError("the commit would change the table's metadata in other ways than by a snapshot")
     return document

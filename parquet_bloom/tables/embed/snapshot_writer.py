@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple
 from uuid import uuid4
@@ -12,6 +12,7 @@ from ...errors import ParquetBloomError
 from ...util.lazy import late_module
 from ..iceberg.avro_rewrite import StoredRecords
 from ..iceberg.file_metrics import FileMetrics
+from ..iceberg.iceberg_deletes import AppliedDeletes
 from ..iceberg.iceberg_snapshot import Contents
 from ..iceberg.manifests import (
     ADDED,
@@ -157,6 +158,12 @@ class _Draft:
     deletes: list[DeleteFile] = field(default_factory=list)
 
 
+def list_deletes(contents: Contents, paths: Container[str]) -> dict[str, AppliedDeletes]:
+    """Return the deletes of some data files, by their paths as the metadata has them."""
+    listed = enumerate(contents.manifests.paths)
+    return {path: contents.deletes[row] for row, path in listed if path in paths and row in contents.deletes}
+
+
 class SnapshotWriter:
     """Writes the metadata files of a snapshot; until it is committed they may be deleted.
 
@@ -232,7 +239,7 @@ class SnapshotWriter:
         """
         sequence = self._metadata.next_sequence_number()
         deletes = RowHider(self._contents, snapshot, sequence, self._name_delete_file).write(change)
-        removed = {file.entry for file in change.removed}
+        removed = {file.old.entry for file in change.removed}
         changes = _FileChanges(replaced, removed, deletes.changed, deletes.added, added)
         has_old = bool(change.hidden or change.removed or replaced)
         operation = snapshots.Operation.OVERWRITE if has_old else snapshots.Operation.APPEND
@@ -308,11 +315,7 @@ class SnapshotWriter:
 
     def _move_deletes(self, replaced: Mapping[str, NewPath]) -> dict[DeleteKey, DeleteChange]:
         contents = self._contents
-        deletes = {
-            path: contents.deletes[row]
-            for row, path in enumerate(contents.manifests.paths)
-            if path in replaced and row in contents.deletes
-        }
+        deletes = list_deletes(contents, replaced)
 
         names = {path: new.path.rpartition("/")[2] for path, new in replaced.items()}
         return DeletesMover(self._io, self._version, self._name_delete_file).write(

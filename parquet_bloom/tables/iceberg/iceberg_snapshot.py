@@ -28,6 +28,7 @@ from .iceberg_statistics import (
     list_fields,
     make_arrow_schema,
     make_columns,
+    make_defaults,
 )
 from .manifests import Manifests, SizedCache, read_manifests
 
@@ -115,7 +116,7 @@ def translate_settings(properties: Mapping[str, object]) -> dict[str, str] | Non
 
 
 _IN_METADATA = "its value in files without the column is in the table's metadata: read other columns"
-_DEFAULT = "the table gives it a default in files without the column, which is not shown yet: read other columns"
+_DEFAULT = "the table gives it a default in files without it, which is not shown of a part of a column: read others"
 
 
 @dataclass(frozen=True)
@@ -261,6 +262,7 @@ def make_snapshot(contents: Contents, name: str, outside: bool) -> IcebergSnapsh
         columns = make_columns(contents.schema, table.name_mapping())
         identities = find_identities(table.specs())
         partition_values = _make_partition_values(contents, fields, identities)
+        defaults = make_defaults(contents.schema, schema, partition_values.schema.names)
     except Exception as error:  # of many kinds: pyiceberg's, pyarrow's
         raise StorageError.wrap(error, "cannot understand the Iceberg table", name) from error
     order = np.array(contents.order, np.intp)
@@ -291,10 +293,11 @@ def make_snapshot(contents: Contents, name: str, outside: bool) -> IcebergSnapsh
         columns,
         partition_values,
         deletes,
-        _find_undefined(contents, fields, identities, partition_values.schema.names),
+        _find_undefined(contents, fields, identities, partition_values.schema.names, defaults.schema.names),
         _by_name(fields),
         identities,
         FieldStatistics(manifests, order, places),
+        defaults=defaults,
         storage_options=translate_settings(table.io.properties),
     )
 
@@ -332,9 +335,17 @@ def _find_undefined(
     fields: Sequence[IcebergField],
     identities: Mapping[int, Mapping[int, int]],
     given: Sequence[str],
+    shown: Sequence[str],
 ) -> dict[str, dict[str, str]]:
-    """Return the columns that a file may lack without being null in its rows, and why."""
-    defaults = {name: _DEFAULT for name in list_defaults(contents.schema.fields) if name not in given}
+    """Return the columns that a file may lack without being null in its rows, and why.
+
+    Parameters
+    ----------
+    given : columns that are taken from the metadata in all files.
+    shown : columns of which defaults are shown.
+    """
+    known = {*given, *shown}
+    defaults = {name: _DEFAULT for name in list_defaults(contents.schema.fields) if name not in known}
     by_spec: dict[int, dict[str, str]] = {}
     result = {}
     for place, row in enumerate(contents.order):

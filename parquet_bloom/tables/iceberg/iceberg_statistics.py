@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 import pyarrow as pa
@@ -15,6 +15,7 @@ from ...errors import UnsupportedTypeError
 from ...hashing.column_type import ColumnType, Kind, from_arrow
 from ...metadata.writer_rules import SHORTEST_CUT
 from ...predicate.pruning_statistics import NO, UNKNOWN, YES, PruningStatisticsArray
+from ...util.arrow_values import make_array
 from ...util.lazy import late_module
 from ..table_snapshot import TableColumn
 from .manifests import FieldMap, Manifests
@@ -74,6 +75,28 @@ def _list_fields(
         yield IcebergField(path, column.field_id, column.field_type, arrow_field.type)
         if isinstance(column.field_type, types.StructType):
             yield from _list_fields(column.field_type.fields, list(arrow_field.type), path)
+
+
+def make_defaults(schema: Schema, arrow_schema: pa.Schema, given: Collection[str]) -> pa.Table:
+    """Return a row of the values that top-level columns of single values have in files without them.
+
+    Parameters
+    ----------
+    given : columns that are taken from the metadata, which comes before defaults.
+    """
+    arrays = {}
+    for column, arrow_field in zip(schema.fields, arrow_schema, strict=True):
+        is_single = isinstance(column.field_type, types.PrimitiveType) and "." not in column.name
+        if column.initial_default is not None and is_single and column.name not in given:
+            arrays[column.name] = _make_value(column.initial_default, arrow_field.type)
+    return pa.table(arrays)
+
+
+def _make_value(value: Any, arrow_type: pa.DataType) -> pa.Array:
+    """Return a value as pyiceberg has it as an array."""
+    if isinstance(arrow_type, pa.BaseExtensionType):  # a UUID
+        return pa.ExtensionArray.from_storage(arrow_type, make_array([value.bytes], arrow_type.storage_type))
+    return make_array([value], arrow_type)
 
 
 def list_defaults(fields: Sequence[NestedField], above: Path = ()) -> Iterator[str]:

@@ -14,30 +14,30 @@ import re
 import zlib
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from datetime import datetime
-from io import BytesIO
 from itertools import groupby
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ...errors import ParquetBloomError, StorageError
 from ...storage.file_names import ICEBERG_FILES
 from ...util.lazy import late_module
 from ...util.messages import logger
 from ..table_locations import require_all_inside, without_scheme
+from .known_types import with_known_types
 from .manifests import list_new_manifests
 
 if TYPE_CHECKING:
     import pyarrow.fs as fs
     import pyiceberg.catalog.noop as noop
     import pyiceberg.io as iceberg_io
-    import pyiceberg.serializers as serializers
     import pyiceberg.table as iceberg_tables
+    import pyiceberg.table.metadata as iceberg_metadata
     from pyiceberg.io import FileIO
     from pyiceberg.table import StaticTable
     from pyiceberg.table import Table as PyicebergTable
     from pyiceberg.table.metadata import TableMetadata
 else:
     fs, iceberg_io, noop = map(late_module, ("pyarrow.fs", "pyiceberg.io", "pyiceberg.catalog.noop"))
-    serializers, iceberg_tables = late_module("pyiceberg.serializers"), late_module("pyiceberg.table")
+    iceberg_metadata, iceberg_tables = late_module("pyiceberg.table.metadata"), late_module("pyiceberg.table")
 
 _NUMBERED = re.compile(r"(?:v(\d{1,18})|(\d{1,18})-[^/]+?)(?:\.gz)?\.metadata\.json(?:\.gz)?")
 
@@ -171,14 +171,19 @@ def open_metadata_file(path: str, properties: Mapping[str, object], known: Opene
         content = bytes(stream.read())
     if known is not None and known.table.metadata_location == path and known.content == content:
         return known
-    metadata = serializers.FromByteStream.table_metadata(BytesIO(unpack(content)))
+    metadata = parse_metadata(unpack(content))
     catalog = noop.NoopCatalog("static-table")
     table = iceberg_tables.StaticTable(("static-table", path), metadata, path, io, catalog)
     return OpenedTable(table, content)
 
 
-def unpack(content: bytes) -> bytes:
-    """Return the JSON document in a metadata file's content, uncompressed.
+def parse_metadata(document: dict[str, Any]) -> TableMetadata:
+    """Return pyiceberg's view of the JSON document of a metadata file; see `with_known_types`."""
+    return iceberg_metadata.TableMetadataUtil.parse_raw(json.dumps(with_known_types(document)))
+
+
+def unpack(content: bytes) -> dict[str, Any]:
+    """Return the JSON document in a metadata file's content.
 
     No beginning of a JSON object is one itself.
 
@@ -203,7 +208,7 @@ def unpack(content: bytes) -> bytes:
     if version not in _FORMAT_VERSIONS:
         problem = "is not a table's metadata" if version is None else f"is of format version {version!r}"
         raise NotUnderstoodError(f"it {problem}; versions 1 to 3 are read")
-    return text
+    return document
 
 
 log = logger("parquet_bloom.tables")

@@ -153,8 +153,9 @@ def draw_delta(rng: random.Random, root: Path, versions: int = 8) -> RandomDelta
 
 def _begin(table: RandomDelta) -> list[dict[str, Any]]:
     features = ["deletionVectors", *(() if table.mode == "none" else ("columnMapping",))]
-    configuration = {} if table.mode == "none" else {"delta.columnMapping.mode": table.mode}
-    configuration |= {"delta.columnMapping.maxColumnId": "100000"} if configuration else {}
+    configuration = {"delta.enableDeletionVectors": "true"}
+    if table.mode != "none":
+        configuration |= {"delta.columnMapping.mode": table.mode, "delta.columnMapping.maxColumnId": "100000"}
     return beginning(table.make_schema(), [one.name for one in table.partitions], configuration, features)
 
 

@@ -7,9 +7,10 @@ from __future__ import annotations
 
 import math
 import random
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -55,6 +56,8 @@ COLUMNS = [
     Column(18, "str", ("gone", "string", pa.large_string()), None),
 ]
 STRUCT = {14: "st"}
+DEFAULTS = {17: 7}
+"""{field id: value in files without the column}, of tables of version 3."""
 BY_ID = {column.field_id: column for column in COLUMNS}
 SPECS = [[], [{"source-id": 16, "field-id": 1000, "name": "k", "transform": "identity"}]]
 
@@ -112,7 +115,7 @@ class RandomTable:
 def draw_table(rng: random.Random, root: Path) -> RandomTable:
     """Write a random table."""
     version = rng.choice([1, 2, 2, 3, 3])
-    table = HandTable(root, [_describe(0), _describe(1)], SPECS, version)
+    table = HandTable(root, [_describe(0), _describe(1, DEFAULTS if version == 3 else {})], SPECS, version)
     files: list[DataFile] = []
     partitions: list[Any] = [rng.choice([None, 0, 1, -5]) for _ in range(2)]
     first, full = 0, rng.random() < 0.3
@@ -139,7 +142,7 @@ def draw_table(rng: random.Random, root: Path) -> RandomTable:
     return RandomTable(table.write_metadata(), files, has_equality, early or not complete, equality_ids)
 
 
-def _describe(version: int) -> list[dict[str, Any]]:
+def _describe(version: int, defaults: Mapping[int, Any] = MappingProxyType({})) -> list[dict[str, Any]]:
     """Return a schema as metadata has it."""
     result: list[dict[str, Any]] = []
     for column in COLUMNS:
@@ -147,6 +150,8 @@ def _describe(version: int) -> list[dict[str, Any]]:
         if form is None:
             continue
         described = {"id": column.field_id, "name": form[0], "required": False, "type": form[1]}
+        if column.field_id in defaults:
+            described["initial-default"] = defaults[column.field_id]
         if column.within is not None:
             inner = {"type": "struct", "fields": [described]}
             described = {"id": column.within, "name": STRUCT[column.within], "required": False, "type": inner}
@@ -195,6 +200,8 @@ def _draw_file(rng: random.Random, table: HandTable, first: int, partitions: Seq
     rows = []
     for number in range(first, first + rng.choice([1, 7, 20])):
         row = {each.field_id: constant.get(each.field_id, _draw_value(rng, each.kind)) for each in here}
+        if table.version == 3:
+            row = DEFAULTS | row
         row |= {1: number, 14: rng.choice([None, {}, {}])}
         if row[14] is None:
             row[15] = None

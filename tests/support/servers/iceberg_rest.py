@@ -5,6 +5,7 @@ It has what a client needs that loads tables and commits to them; tables are cre
 
 from __future__ import annotations
 
+import copy
 import json
 import socket
 import threading
@@ -57,7 +58,8 @@ class IcebergRest(ThreadingHTTPServer):
 
     def __init__(self, catalog: Any, config: dict[str, str]) -> None:
         super().__init__(("127.0.0.1", 0), _Handler)
-        self.catalog, self.config = catalog, config
+        self.catalog, self.config = copy.copy(catalog), config
+        self.catalog._write_metadata = _write_metadata
         self.uri = f"http://127.0.0.1:{self.server_port}"
         self.log: list[RestRequest] = []
         self.before: Act = lambda request: None
@@ -112,7 +114,13 @@ class IcebergRest(ThreadingHTTPServer):
 
 
 def _as_json(metadata: Any) -> Any:
-    return json.loads(metadata.model_dump_json())
+    return metadata.model_dump(mode="json", by_alias=True, exclude_none=True)
+
+
+def _write_metadata(metadata: Any, io: Any, metadata_path: str) -> None:
+    """Write a metadata file of any version; pyiceberg refuses to write those of version 3."""
+    with io.new_output(metadata_path).create() as stream:
+        stream.write(json.dumps(_as_json(metadata)).encode())
 
 
 def _read_request(method: str, parts: list[str]) -> RestRequest:

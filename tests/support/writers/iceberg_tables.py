@@ -214,7 +214,8 @@ class HandTable:
         from pyiceberg.table.metadata import TableMetadataUtil
         from pyiceberg.types import IntegerType, LongType, NestedField, StructType
 
-        metadata = TableMetadataUtil.parse_obj(self.metadata)
+        known = json.dumps(self.metadata).replace('"variant"', '"binary"').replace("(srid:4326)", "")  # to pyiceberg
+        metadata = TableMetadataUtil.parse_obj(json.loads(known))
         fields = metadata.specs()[spec].partition_type(metadata.schema()).fields
         of_file = [
             NestedField(102, "partition", StructType(*fields), required=True) if each.field_id == 102 else each
@@ -305,6 +306,22 @@ def list_entries(table: Any, content: int) -> list[dict[str, Any]]:
                 file = dict(zip(names, entry["data_file"]._data, strict=True))
                 found.append({**entry, **file, "manifest": manifest})
     return [entry for entry in found if entry["status"] != 2]
+
+
+def find_row_ids(table: Any) -> dict[int, int | None]:
+    """Return {value of the column `id`: id of the row}, by the specification's rules of inheritance."""
+    result: dict[int, int | None] = {}
+    following: dict[str, int] = {}
+    for entry in list_entries(table, DATA):
+        manifest, first = entry["manifest"], entry["first_row_id"]
+        if first is None and manifest["first_row_id"] is not None:
+            first = following.setdefault(manifest["manifest_path"], manifest["first_row_id"])
+            following[manifest["manifest_path"]] += entry["record_count"]
+        with table.io.new_input(entry["file_path"]).open() as stream:
+            ids = pq.read_table(stream)["id"].to_pylist()
+        for row, value in enumerate(ids):
+            result[value] = None if first is None else first + row
+    return result
 
 
 def _read_records(table: Any, path: str, schema: Any) -> list[dict[str, Any]]:

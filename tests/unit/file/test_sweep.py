@@ -13,7 +13,8 @@ import pytest
 import parquet_bloom
 from parquet_bloom.errors import StorageError
 from parquet_bloom.file.file_rewrite import sweep
-from parquet_bloom.storage import create
+from parquet_bloom.storage import create, open_source
+from parquet_bloom.storage.local.local_rewrite import displaced_name
 
 DIGITS = "0123456789abcdef"
 
@@ -39,6 +40,24 @@ def test_an_old_file_goes_if_its_rows_are_there(file: Path) -> None:
     assert planned == done
     assert (done.path, done.deleted, done.reason) == (str(leftover_path(file)), True, None)
     assert not leftover_path(file).exists()
+
+
+@pytest.mark.parametrize("exchanged", [True, False])
+def test_a_file_goes_if_its_writer_had_read_the_other(file: Path, exchanged: bool) -> None:
+    """Though it holds other rows, as after an erasure that was killed before or after the exchange."""
+    with open_source(file) as source:
+        old = Path(displaced_name(str(leftover_path(file, "tmp")), source.identity))
+    if exchanged:
+        file.rename(old)
+    pq.write_table(pa.table({"id": range(1, 100), "name": ["x"] * 99}), file if exchanged else old)
+    (done,) = sweep(file.parent)
+    assert (done.path, done.deleted) == (str(old), True)
+    assert pq.read_metadata(file).num_rows == (99 if exchanged else 100)
+    for other in (old, file):  # by another writer in the meantime
+        pq.write_table(pa.table({"id": range(2, 100), "name": ["x"] * 98}), other)
+    pq.write_table(pa.table({"id": range(3, 100), "name": ["x"] * 97}), file)
+    (remaining,) = sweep(file.parent)
+    assert not remaining.deleted
 
 
 def test_another_writers_file_stays(file: Path) -> None:

@@ -177,6 +177,22 @@ def test_a_long_read_is_several_requests(s3: Any) -> None:
         assert source.read_ranges([(0, len(data))]) == [data]
 
 
+def test_far_filters_are_requested_together(s3: Any, tmp_path: Path) -> None:
+    """Those that are no part of the tail, and to verify them also the values, whose column chunks lie apart."""
+    path, rows = tmp_path / "a.parquet", 200_000
+    noise = pa.FixedSizeBinaryArray.from_buffers(pa.binary(8), rows, [None, pa.py_buffer(bytes(8 * rows))])
+    table = pa.table({"id": np.arange(rows), "noise": noise})
+    pq.write_table(table, path, row_group_size=rows // 4, use_dictionary=False, compression="none")
+    parquet_bloom.embed(path, ["id"])
+    s3.put("a.parquet", path.read_bytes())
+    verified = parquet_bloom.verify(s3.url("a.parquet"), storage_options=s3.storage_options)
+    assert (len(verified.chunks), verified.problems, len(list_requests(s3))) == (4, [], 2)
+    s3.clear_log()
+    verified = parquet_bloom.verify(s3.url("a.parquet"), data=True, storage_options=s3.storage_options)
+    assert ([chunk.num_values for chunk in verified.chunks], verified.problems) == ([rows // 4] * 4, [])
+    assert len(list_requests(s3)) == 2 + 4
+
+
 # ------------------------------------------------------------------------------------------------------------
 # Trouble
 # ------------------------------------------------------------------------------------------------------------

@@ -138,6 +138,36 @@ def test_parts_are_of_the_sizes_that_are_allowed(
     assert [one.sent for one in s3.log if one.operation == "UploadPart" and is_of_object(one)] == uploaded
 
 
+@pytest.mark.parametrize("front", [0, 100, PART, 2 * PART])
+@pytest.mark.parametrize("length", [100, PART, 3 * PART])
+def test_ranges_are_copied_too(s3: Any, front: int, length: int) -> None:
+    """What is written before a range becomes a part of its own, of the least size that is allowed."""
+    old = np.random.default_rng(4).bytes(9 * PART)
+    s3.put(KEY, old)
+    with opened(s3) as source, rewrite_in_place(source, SIZES) as new:
+        new.copy_prefix(front)
+        new.write(TAIL)
+        new.copy_range(2 * PART + 7, length)
+        new.write(TAIL)
+        new.copy_range(6 * PART, length)
+        new.copy_range(9 * PART, 0)
+        new.write(TAIL)
+        assert new.tell() == front + 2 * length + 3 * len(TAIL)
+        new.commit()
+    first, second = old[2 * PART + 7 : 2 * PART + 7 + length], old[6 * PART : 6 * PART + length]
+    assert s3.get(KEY) == old[:front] + TAIL + first + TAIL + second + TAIL
+    sent = sum(one.sent for one in s3.log if one.operation in ("PutObject", "UploadPart") and is_of_object(one))
+    assert sent < 3 * PART + 3 * len(TAIL)
+    assert operations(s3).count("UploadPartCopy") >= (length == 3 * PART) * 2
+
+
+def test_ranges_are_inside_the_object(s3: Any) -> None:
+    s3.put(KEY, OLD["small"])
+    with opened(s3) as source, rewrite_in_place(source, SIZES) as new, pytest.raises(TruncatedFileError):
+        new.copy_range(2999, 2)
+    assert s3.get(KEY) == OLD["small"]
+
+
 @pytest.mark.parametrize("key", ["ü b", "a+b c%20d%2Bé", "x=1/p#q?versionId=7&r", "日本/語'\"!*()~"])
 @pytest.mark.parametrize("size", STEPS)
 def test_odd_keys(s3: Any, key: str, size: str) -> None:

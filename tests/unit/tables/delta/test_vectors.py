@@ -30,8 +30,8 @@ from support.writers.delta_log import (
 import parquet_bloom
 from parquet_bloom.errors import ParquetBloomError, StorageError
 from parquet_bloom.storage import resolve_filesystem
-from parquet_bloom.tables.delta.delta_snapshot import DeletionVector, decode_z85
 from parquet_bloom.tables.delta.delta_table import delta
+from parquet_bloom.tables.delta.delta_vectors import DeletionVector, decode_z85
 from parquet_bloom.tables.table_locations import resolve_delta_path
 
 deltalake = pytest.importorskip("deltalake")

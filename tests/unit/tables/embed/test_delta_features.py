@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from support.engines import duckdb_tables
 from support.writers import delta_log
 
 import parquet_bloom
@@ -141,6 +142,35 @@ def test_new_entries_have_what_the_old_ones_had(tmp_path: Path, features: tuple[
     else:
         assert "inCommitTimestamp" not in info
     assert not embed_table(root, ["id"]).changed
+
+
+def test_deltalake_reads_the_times_of_commits(tmp_path: Path) -> None:
+    root = make_table(tmp_path / "table", next(feature for feature in FEATURES if feature.name == "inCommitTimestamp"))
+    [first] = deltalake.DeltaTable(root).history()
+    embed_table(root, ["id"])
+    embed_table(root, ["s"])
+    history = deltalake.DeltaTable(root).history()[::-1]
+    assert history[0] == first
+    times = [commit["inCommitTimestamp"] for commit in history]
+    assert times == [first["inCommitTimestamp"] + number for number in range(3)]
+
+
+@pytest.mark.ci
+def test_duckdb_reads_the_same_domains_and_rows(tmp_path: Path) -> None:
+    names = ("domainMetadata", "clustering", "rowTracking", "deletionVectors")
+    root = make_table(tmp_path / "table", *(feature for feature in FEATURES if feature.name in names))
+    embed_table(root, ["id"])
+    domains, rows, counts = duckdb_tables.ask(
+        *(
+            f"SELECT DISTINCT * FROM (FROM {function}('{root}', version = 0) UNION ALL FROM {function}('{root}'))"
+            for function in ("delta_domain_metadata", "delta_scan")
+        ),
+        f"SELECT version, count(*) FROM (SELECT 0 AS version FROM delta_scan('{root}', version = 0) "
+        f"UNION ALL SELECT 1 FROM delta_scan('{root}')) GROUP BY ALL ORDER BY ALL",
+    )
+    assert domains == [["mine", '{"a": 1}']]  # those of the protocol it keeps for itself
+    assert sorted(rows) == [[row["id"], row["s"]] for row in read_rows(root)]
+    assert counts == [[0, 2 * ROWS - 2], [1, 2 * ROWS - 2]]
 
 
 def test_unknown_feature_is_refused_by_name(tmp_path: Path) -> None:

@@ -30,7 +30,14 @@ from support.writers.iceberg_tables import PATH_ID, POSITION_ID, HandTable, list
 import parquet_bloom
 from parquet_bloom.errors import ParquetBloomError, StorageError
 from parquet_bloom.tables.embed.embed_table import embed_table
-from parquet_bloom.tables.embed.exchange_files import CommitConflict, HiddenRows, NewFile, RowChange, TableState
+from parquet_bloom.tables.embed.exchange_files import (
+    CommitConflict,
+    HiddenRows,
+    NewFile,
+    RewrittenFile,
+    RowChange,
+    TableState,
+)
 from parquet_bloom.tables.embed.exchange_iceberg import IcebergTarget
 from parquet_bloom.tables.embed.new_data import split_by_partition
 from parquet_bloom.tables.iceberg.iceberg_table import iceberg
@@ -51,15 +58,16 @@ def make_change(state: TableState, rows: Mapping[str, Iterable[int]], removed: I
     """Return a change of files by their paths in the metadata."""
     files = {plain(file.entry): file for file in state.files}
     hidden = [HiddenRows(files[plain(path)], np.array(sorted(each), np.int64)) for path, each in rows.items()]
-    return RowChange(hidden, [files[plain(path)] for path in removed], "delete")
+    emptied = [HiddenRows(files[plain(path)], np.empty(0, np.int64)) for path in removed]
+    return RowChange(hidden, emptied, "delete")
 
 
-def write_anew(target: IcebergTarget, state: TableState, path: str, rows: Sequence[int]) -> NewFile:
+def write_anew(target: IcebergTarget, state: TableState, path: str, rows: Sequence[int]) -> RewrittenFile:
     """Write a file with these rows of a file alone."""
     old = next(file for file in state.files if plain(file.entry) == plain(path))
     new = target.name_new_file(old)
     pq.write_table(pq.read_table(old.path).take(rows), new)
-    return NewFile(new, os.path.getsize(new), len(rows), old)
+    return RewrittenFile(old, np.empty(0, np.int64), new, os.path.getsize(new), len(rows))
 
 
 def delete(
@@ -328,7 +336,7 @@ def write_new(state: TableState, rows: pa.Table) -> list[NewFile]:
         path = plain(part.path)
         os.makedirs(os.path.dirname(path), exist_ok=True)
         pq.write_table(part.rows, path)
-        added.append(NewFile(path, os.path.getsize(path), len(part.rows), None, part.partition))
+        added.append(NewFile(path, os.path.getsize(path), len(part.rows), part.partition))
     return added
 
 
@@ -348,7 +356,7 @@ def test_the_first_rows_of_a_table(tmp_path: Path, version: int) -> None:
     check_manifests(table)
     path = f"{os.path.dirname(added[0].path)}/without-ids.parquet"
     pq.write_table(tables.rows(200, 5), path)
-    change = RowChange([], [], "upsert", added=[NewFile(path, os.path.getsize(path), 5)])
+    change = RowChange([], [], "upsert", added=[NewFile(path, os.path.getsize(path), 5, None)])
     with pytest.raises(ParquetBloomError, match="has no field ids, and its table has no name mapping"):
         target.commit_rows(state, change)
 
@@ -416,7 +424,7 @@ def test_what_is_refused_by_name(tmp_path: Path) -> None:
     table = tables.make_iceberg(tmp_path, 1, version=1)
     (path,) = (file.entry for file in open_target(table).read_state().files)
     files = files_in(tmp_path)
-    with pytest.raises(ParquetBloomError, match="version 1 cannot hide rows: upgrade it to version 2 first"):
+    with pytest.raises(ParquetBloomError, match="it has format version 1: upgrade it to version 2 first"):
         delete(table, {path: [1]})
     with tables.reload(table).transaction() as transaction:
         transaction.upgrade_table_version(2)
@@ -486,7 +494,7 @@ def test_a_commit_that_ends_at_any_step(
             break
         except (KeyboardInterrupt, StorageError):
             left[0] = 0
-            assert target.find_commit(state, ()) is None
+            assert target.find_commit(state) is None
         assert files_in(tmp_path) == found
         assert tables.reload(table).current_snapshot().snapshot_id == state.version
     assert number > 8

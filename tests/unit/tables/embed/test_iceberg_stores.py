@@ -22,13 +22,15 @@ import pyarrow.parquet as pq
 import pytest
 from support.servers.iceberg_store import NAME, IcebergStore
 from support.writers import changing_tables as tables
+from support.writers.iceberg_tables import HandTable, find_row_ids
 
 import parquet_bloom
 from parquet_bloom.errors import ConcurrentChangeError, ParquetBloomError, StorageError
 from parquet_bloom.tables.embed import exchange_iceberg
 from parquet_bloom.tables.embed.embed_table import embed_table
 
-pytest.importorskip("pyiceberg.catalog.sql")
+catalogs = pytest.importorskip("pyiceberg.catalog")
+sql = pytest.importorskip("pyiceberg.catalog.sql")
 
 
 @pytest.fixture(autouse=True)
@@ -39,31 +41,16 @@ def _quick(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
         yield
 
 
-class Store(IcebergStore):
-    def count_replacing(self) -> int:
-        """Return how many snapshots have exchanged files."""
-        return sum(one.summary.operation.value == "replace" for one in self.load().snapshots())
-
-    def check(self, expected: Counter[Any]) -> None:
-        """Check rows by two readers, and that a second run ends the work."""
-        assert self.read() == expected
-        found = parquet_bloom.read_table(parquet_bloom.iceberg(NAME, catalog=self.open("sql")), "id >= 0")
-        assert tables.contents(found) == expected
-        embed_table(NAME, ["id"], catalog=self.open("sql"))
-        assert self.read() == expected
-        assert not embed_table(NAME, ["id"], catalog=self.open("sql")).changed
-
-
 @pytest.fixture
-def store(s3: Any, tmp_path: Path) -> Iterator[Store]:
-    made = Store(s3, tmp_path)
+def store(s3: Any, tmp_path: Path) -> Iterator[IcebergStore]:
+    made = IcebergStore(s3, tmp_path)
     made.create()
     yield made
     made.server.close()
 
 
 @pytest.mark.parametrize("kind", ["sql", "rest"])
-def test_same_rows_and_one_snapshot(store: Store, kind: str) -> None:
+def test_same_rows_and_one_snapshot(store: IcebergStore, kind: str) -> None:
     before, keys, catalog = store.read(), store.keys(), store.open(kind)
     report = embed_table(NAME, ["id", "s"], catalog=catalog)
     assert (len(report.files), report.skipped, report.attempts) == (5, (), 1)
@@ -83,19 +70,16 @@ def test_glue(s3: Any, tmp_path: Path) -> None:
     """Another writer's commit, and requests that fail or whose answers are lost."""
     from support.servers.s3_server import make_glue_refusal
 
-    made = Store(s3, tmp_path)
+    made = IcebergStore(s3, tmp_path)
     made.server.close()
-    given = {"glue.endpoint": s3.endpoint, "glue.region": "us-east-1", "glue.max-retries": 2}
-    keys = {"glue.access-key-id": "testing", "glue.secret-access-key": "testing"}
-    made.sql = {"type": "glue", "warehouse": s3.url("warehouse"), **given, **keys, **made.settings}
     name, is_update = f"db{s3.bucket[-6:]}.events", lambda one: one.headers.get("x-amz-target") == "AWSGlue.UpdateTable"
-    catalog = made.open("sql")
+    catalog = made.open("glue")
     catalog.create_namespace(name.partition(".")[0])
     catalog.create_table(name, tables.rows(0).schema)
     expected: Counter[Any] = Counter()
 
     def append(start: int) -> None:
-        made.open("sql").load_table(name).append(tables.rows(start))
+        made.open("glue").load_table(name).append(tables.rows(start))
         expected.update(tables.contents(tables.rows(start)))
 
     append(0)
@@ -132,10 +116,53 @@ def test_glue(s3: Any, tmp_path: Path) -> None:
     assert not embed_table(table.location(), ["id"], catalog=catalog).changed
 
 
+@pytest.mark.parametrize("kind", ["rest", *(pytest.param(kind, marks=pytest.mark.ci) for kind in ("sql", "glue"))])
+def test_version_3(s3: Any, tmp_path: Path, kind: str) -> None:
+    """Deletes of each kind, and a column that some files lack: the same rows with the same ids."""
+    ids = pa.table({"id": pa.array(range(40), pa.int64())})
+    fields = [{"id": 1, "name": "id", "required": False, "type": "long"}]
+    fields.append({"id": 2, "name": "n", "required": False, "type": "long", "initial-default": 5})
+    hand = HandTable(tmp_path / "t", [fields], version=3, scheme=f"s3://{s3.bucket}")
+    files = [hand.write_file(ids.slice(start, 10), {"id": 1}) for start in (0, 10, 20)]
+    files.append(hand.write_file(ids.slice(30).append_column("n", [list(range(10))]), {"id": 1, "n": 2}))
+    deletes = [
+        *hand.write_vectors({files[0].path: [0, 5]}),
+        hand.write_positions([(files[1].path, 3)]),
+        hand.write_equality(pa.table({"n": [7]}), {"n": 2}, sequence=50),
+    ]
+    hand.add_snapshot([*files, *deletes], first_row=1000)
+    metadata = hand.write_metadata()
+    for path in hand.root.rglob("*.*"):
+        s3.put(str(path).lstrip("/"), path.read_bytes())
+    made = IcebergStore(s3, tmp_path)
+    namespace = f"db{s3.bucket[-6:]}"
+    name, behind = f"{namespace}.v3", made.open("glue" if kind == "glue" else "sql")
+    behind.create_namespace(namespace)
+    table = behind.register_table(name, f"s3://{s3.bucket}{metadata}")
+    before = find_row_ids(table)
+
+    def read() -> list[Any]:
+        found = parquet_bloom.dataset(parquet_bloom.iceberg(name, catalog=made.open(kind))).scan().to_arrow()
+        return sorted(found.to_pylist(), key=lambda row: row["id"])
+
+    rows = read()
+    assert [row["id"] for row in rows] == [number for number in range(40) if number not in (0, 5, 13, 37)]
+    report = embed_table(name, ["id"], catalog=made.open(kind))
+    assert (len(report.files), report.skipped, report.attempts) == (4, (), 1)
+    after = made.open(kind).load_table(name)
+    assert (read(), find_row_ids(after)) == (rows, before)
+    assert after.current_snapshot().snapshot_id == report.new_version
+    assert (after.metadata.format_version, after.metadata.next_row_id) == (3, table.metadata.next_row_id)
+    assert parquet_bloom.prune(parquet_bloom.iceberg(name, catalog=made.open(kind)), "id = 7").skipped_by
+    assert not embed_table(name, ["id"], catalog=made.open(kind)).changed
+    made.server.close()
+
+
 STEPS = 100  # more than there are requests of one run
 
 OTHERS = ["append", "delete", "delete a partition", "set a property"]
 USUAL = [("sql", "append"), ("rest", "delete")]
+KINDS = ("sql", "rest", "glue")
 
 
 @pytest.fixture(scope="module")
@@ -149,7 +176,7 @@ def other_process() -> Iterator[ProcessPoolExecutor]:
     ("kind", "name"),
     [
         pytest.param(kind, name, marks=[] if (kind, name) in USUAL else pytest.mark.ci)
-        for kind in ("sql", "rest")
+        for kind in KINDS
         for name in OTHERS
     ],
 )
@@ -159,13 +186,16 @@ def other_process() -> Iterator[ProcessPoolExecutor]:
     ids=["some", "all"],
 )
 def test_another_writer_between_any_two_requests(
-    store: Store, other_process: ProcessPoolExecutor, kind: str, name: str, steps: Any
+    store: IcebergStore, other_process: ProcessPoolExecutor, kind: str, name: str, steps: Any
 ) -> None:
     before, changes = store.read(), tables.ICEBERG_OPERATIONS[name].changes
+    if kind == "glue":
+        store.move_to_glue()
+    settings = getattr(store, store.home)
     for step in steps:
         store.restore()
         done = store.at_request(
-            step, lambda: other_process.submit(tables.change_iceberg, store.sql, NAME, name).result()
+            step, lambda: other_process.submit(tables.change_iceberg, settings, NAME, name).result()
         )
         report = embed_table(NAME, ["id"], catalog=store.open(kind), threads=1)
         store.calm()
@@ -184,14 +214,16 @@ parquet_bloom.embed_table("db.events", ["id"], catalog=catalog, threads=1)
 """
 
 
-@pytest.mark.parametrize("kind", ["sql", pytest.param("rest", marks=pytest.mark.ci)])
+@pytest.mark.parametrize("kind", ["sql", *(pytest.param(kind, marks=pytest.mark.ci) for kind in KINDS[1:])])
 @pytest.mark.parametrize(
     "steps",
     [[40, 65], pytest.param(range(1, STEPS, 3), marks=pytest.mark.long)],
     ids=["some", "all"],
 )
-def test_kill_at_any_request(store: Store, kind: str, steps: Any) -> None:
+def test_kill_at_any_request(store: IcebergStore, kind: str, steps: Any) -> None:
     before = store.read()
+    if kind == "glue":
+        store.move_to_glue()
     for step in steps:
         store.restore()
         command = [sys.executable, "-c", PROGRAM, json.dumps(getattr(store, kind))]
@@ -233,7 +265,7 @@ def refuse(status: int, kind: str, times: int = 1) -> Callable[[Any], None]:
         *(pytest.param(status, "before", marks=pytest.mark.ci) for status in (0, 500, 502, 504)),
     ],
 )
-def test_an_answer_that_leaves_it_open(store: Store, status: int, when: str) -> None:
+def test_an_answer_that_leaves_it_open(store: IcebergStore, status: int, when: str) -> None:
     """The request is sent again; if the first one was carried out, the second one is refused."""
     before, keys = store.read(), store.keys()
     setattr(store.server, when, refuse(status, "SomeException", 2 if when == "before" else 1))
@@ -244,7 +276,7 @@ def test_an_answer_that_leaves_it_open(store: Store, status: int, when: str) -> 
     store.check(before)
 
 
-def test_busy_servers_are_asked_again(store: Store) -> None:
+def test_busy_servers_are_asked_again(store: IcebergStore) -> None:
     store.server.before = refuse(429, "TooManyRequestsException", 2)
     assert len(embed_table(NAME, ["id"], catalog=store.open("rest")).files) == 5
 
@@ -259,7 +291,9 @@ def test_busy_servers_are_asked_again(store: Store) -> None:
         (409, "CommitFailedException", ConcurrentChangeError, "during each of 2 attempts; nothing was changed"),
     ],
 )
-def test_an_answer_that_refuses_leaves_nothing(store: Store, status: int, kind: str, error: Any, text: str) -> None:
+def test_an_answer_that_refuses_leaves_nothing(
+    store: IcebergStore, status: int, kind: str, error: Any, text: str
+) -> None:
     before, keys = store.read(), store.keys()
     store.server.before = refuse(status, kind, 99)
     with pytest.raises(error, match=text) as caught:
@@ -268,7 +302,7 @@ def test_an_answer_that_refuses_leaves_nothing(store: Store, status: int, kind: 
     assert (store.read(), store.keys()) == (before, keys)
 
 
-def test_while_it_is_open_the_new_files_are_kept(store: Store) -> None:
+def test_while_it_is_open_the_new_files_are_kept(store: IcebergStore) -> None:
     """The request may be carried out later: what it names must be there then."""
     before, keys, late = store.read(), store.keys(), []
     answer = store.server.answer
@@ -296,7 +330,7 @@ def test_while_it_is_open_the_new_files_are_kept(store: Store) -> None:
 # ------------------------------------------------------------------------------------------ stores, names and places
 
 
-def test_large_files_are_copied_by_the_store(store: Store) -> None:
+def test_large_files_are_copied_by_the_store(store: IcebergStore) -> None:
     """Only the columns that get filters are downloaded."""
     count = 1_500_000
     wide = np.random.default_rng(7).integers(0, 1 << 60, count)
@@ -317,7 +351,7 @@ def test_large_files_are_copied_by_the_store(store: Store) -> None:
 
 
 @pytest.mark.parametrize("scheme", ["s3", "s3a"])
-def test_a_location_of_either_scheme_is_found(store: Store, scheme: str) -> None:
+def test_a_location_of_either_scheme_is_found(store: IcebergStore, scheme: str) -> None:
     location = store.s3.url("there/events.v2").replace("s3:", f"{scheme}:")
     for name in ("db.other", "db.later"):
         made = store.open("sql").create_table(name, tables.rows(0).schema, location=f"{location}-{name}")
@@ -329,7 +363,7 @@ def test_a_location_of_either_scheme_is_found(store: Store, scheme: str) -> None
     assert store.count_replacing() == 0  # in the other table
 
 
-def test_settings_of_the_caller_are_for_data_files(store: Store) -> None:
+def test_settings_of_the_caller_are_for_data_files(store: IcebergStore) -> None:
     nowhere = {**store.s3.storage_options, "aws_endpoint": "http://127.0.0.1:1", "max_retries": "0"}
     for given in (store.open("sql"), None):
         table = NAME if given else store.load()
@@ -340,7 +374,32 @@ def test_settings_of_the_caller_are_for_data_files(store: Store) -> None:
     )
 
 
-def test_a_folder_for_each_file(store: Store) -> None:
+def test_a_file_system_of_the_caller_is_for_data_files(store: IcebergStore, tmp_path: Path) -> None:
+    """It is used though the catalog has settings of the store: here for copies of the files."""
+    import pyarrow.fs
+    from fsspec.implementations.local import LocalFileSystem
+
+    class Copies(LocalFileSystem):  # type: ignore[misc]
+        protocol = "copies"
+
+        @classmethod
+        def _strip_protocol(cls, path: Any) -> Any:
+            return super()._strip_protocol(str(path).replace("s3://", f"{tmp_path}/copies/"))
+
+    data = [key for key in store.keys() if key.endswith(".parquet")]  # noqa: SIM118
+    for key in data:
+        copied = tmp_path / "copies" / store.s3.bucket / key
+        copied.parent.mkdir(parents=True, exist_ok=True)
+        copied.write_bytes(store.s3.get(key))
+        store.s3.delete(key)
+    table = parquet_bloom.iceberg(NAME, catalog=store.open("sql"))
+    found = parquet_bloom.read_table(table, "id >= 0", filesystem=Copies())
+    assert tables.contents(found) == tables.contents(tables.rows(0))
+    with pytest.raises(ParquetBloomError, match="which file systems of pyarrow do not open: leave out filesystem="):
+        parquet_bloom.prune(table, "id >= 0", filesystem=pyarrow.fs.S3FileSystem(region="us-east-1", anonymous=True))
+
+
+def test_a_folder_for_each_file(store: IcebergStore) -> None:
     properties = {"write.object-storage.enabled": "true"}
     table = store.open("sql").create_table("db.hashed", tables.rows(0).schema, properties=properties)
     for number in range(3):
@@ -352,7 +411,7 @@ def test_a_folder_for_each_file(store: Store) -> None:
     assert tables.read_iceberg(table) == tables.contents(tables.rows(0, 300))
 
 
-def test_files_outside_of_the_table_are_not_opened(store: Store) -> None:
+def test_files_outside_of_the_table_are_not_opened(store: IcebergStore) -> None:
     """Anyone who can write the metadata chooses them."""
     sink = io.BytesIO()
     pq.write_table(tables.rows(500).slice(0, 1), sink)

@@ -223,7 +223,9 @@ def test_what_stays_with_its_reason(tmp_path: Path) -> None:
     outside.path = f"file://{tmp_path}/elsewhere/deletes.parquet"
     table = made.register([with_row, broken, outside])
     files = set(tmp_path.rglob("*.*"))
+    expected = embed_table(table, ["id"], dry_run=True)
     report = embed_table(table, ["id"])
+    assert (expected.files, expected.skipped) == (report.files, report.skipped)
     reasons = {f"file://{one.path}": one.reason for one in report.skipped}
     assert "has more columns than paths and positions: file_path, pos, row" in reasons[one]
     assert f"its delete file {broken.path} cannot be read" in reasons[two]
@@ -239,6 +241,28 @@ def test_a_vector_in_a_table_of_version_2(tmp_path: Path) -> None:
     reason = "it has a deletion vector, which tables of format version 2 have not"
     assert (len(report.files), [one.reason for one in report.skipped]) == (2, [reason])
     assert read(table) == without(1)
+
+
+@pytest.mark.parametrize("version", [2, 3])
+def test_many_delete_files_are_read_together(version: int, tmp_path: Path) -> None:
+    """More than are in memory at a time, one of them damaged; what a dry run says is what the run does."""
+    made = Deleting(tmp_path, version)
+    deleted = [*range(9), *range(20, 29)]
+    deletes = [made.hand.write_positions([(made.first.path, i), (made.third.path, i)], sequence=5) for i in range(9)]
+    deletes += [made.hand.write_positions([(made.first.path, i)], sequence=i + 5) for i in range(9)]
+    broken = made.hand.write_positions([(made.second.path, 5)], sequence=9, referenced=made.second.path)
+    table = made.register([*deletes, broken])
+    content = Path(plain(broken.path)).read_bytes()
+    Path(plain(broken.path)).write_bytes(bytes(len(content)))
+    files = set(tmp_path.rglob("*.*"))
+    expected = embed_table(table, ["id"], dry_run=True)
+    assert set(tmp_path.rglob("*.*")) == files
+    report = embed_table(table, ["id"])
+    assert [one.old for one in expected.files] == [one.old for one in report.files]
+    assert (len(report.files), [one.path for one in report.skipped]) == (2, [plain(made.second.path)])
+    assert expected.skipped == report.skipped
+    Path(plain(broken.path)).write_bytes(content)
+    assert read(table) == without(*deleted, 15)
 
 
 def test_a_commit_that_is_refused_leaves_no_delete_file(tmp_path: Path) -> None:

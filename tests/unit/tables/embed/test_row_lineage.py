@@ -9,8 +9,9 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
+from support.engines import duckdb_tables
 from support.writers import changing_tables as tables
-from support.writers.iceberg_tables import Entry, HandTable, list_entries
+from support.writers.iceberg_tables import Entry, HandTable, find_row_ids, list_entries
 
 from parquet_bloom.tables.embed.embed_table import embed_table
 
@@ -37,18 +38,7 @@ def read_metadata(table: Any) -> dict[str, Any]:
 
 
 def row_ids(table: Any) -> dict[int, int | None]:
-    """Return {value of the column `id`: id of the row}, by the specification's rules of inheritance."""
-    import pyarrow.parquet as pq
-
-    table, result, following = tables.reload(table), {}, {}
-    for entry in list_entries(table, 0):
-        manifest, first = entry["manifest"], entry["first_row_id"]
-        if first is None and manifest["first_row_id"] is not None:
-            first = following.setdefault(manifest["manifest_path"], manifest["first_row_id"])
-            following[manifest["manifest_path"]] += entry["record_count"]
-        for row, value in enumerate(pq.read_table(plain(entry["file_path"]))["id"].to_pylist()):
-            result[value] = None if first is None else first + row
-    return result
+    return find_row_ids(tables.reload(table))
 
 
 def test_rows_keep_their_ids(tmp_path: Path) -> None:
@@ -73,6 +63,23 @@ def test_rows_keep_their_ids(tmp_path: Path) -> None:
     assert all(entry["manifest"]["first_row_id"] is not None for entry in list_entries(tables.reload(table), 0))
     inherited = next(entry for entry in list_entries(tables.reload(table), 0) if entry["first_row_id"] == before[400])
     assert inherited["sequence_number"] == 100
+
+
+@pytest.mark.ci
+def test_duckdb_reads_the_same_ids_and_sequence_numbers(tmp_path: Path) -> None:
+    hand = HandTable(tmp_path / "table", [FIELDS], version=3)
+    files = [write(hand, 0, 10), write(hand, 100, 5, status=0, first_row=70), write(hand, 200, 3, manifest=1)]
+    hand.add_snapshot([*files, write(hand, 300, 4, manifest=1, sequence=None)], first_row=1000)
+    table = register(hand, tmp_path)
+    places = [plain(tables.reload(table).metadata_location)]
+    assert len(embed_table(table, ["id"]).files) == 4
+    places.append(plain(tables.reload(table).metadata_location))
+    columns = "id, _row_id, _last_updated_sequence_number"
+    before, after = duckdb_tables.ask(
+        *(f"SELECT {columns} FROM iceberg_scan('{place}') ORDER BY id" for place in places)
+    )
+    assert before == after
+    assert [tuple(row[:2]) for row in after] == sorted(row_ids(table).items())
 
 
 @pytest.mark.parametrize("max_files", [1, 3])

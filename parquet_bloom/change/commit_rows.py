@@ -1,0 +1,311 @@
+"""Commit what is done to the rows of a table, and begin again when another writer was faster."""
+
+from __future__ import annotations
+
+import random
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..errors import ConcurrentChangeError, ParquetBloomError
+from ..file.bloom_file import BloomFile
+from ..file.drop_rows import write_without_rows
+from ..file.many_files import Progress, process_files
+from ..file.metadata_cache import SHARED_CACHE
+from ..redaction import shown_redacted
+from ..scan.scan_source import ScanSource
+from ..storage import open_source
+from ..storage.paths import as_utf8
+from ..tables.embed.exchange_files import (
+    CommitConflict,
+    HiddenRows,
+    NewFile,
+    NewFiles,
+    RewrittenFile,
+    RowChange,
+    TableState,
+    Target,
+    settle,
+)
+from ..tables.table_snapshot import ReadTable
+from ..util.messages import count
+from ..util.threads import processors
+from .find_rows import RowsByPath
+
+_WAIT_SECONDS, _LONGEST_WAIT_SECONDS = 0.02, 2.0  # before another try: other writers are busy
+
+
+Mode = Literal["hide", "rewrite"]
+
+
+@shown_redacted
+@dataclass(frozen=True)
+class ChangedFile:
+    """A file of a table of which rows were deleted.
+
+    Attributes
+    ----------
+    path : the file.
+    num_rows : rows that were deleted by this commit.
+    how : "hidden", they stay in the file and readers leave them out; "removed", the file has left the table;
+        "rewritten", another one without them has taken its place.
+    output : that other file; None in a dry run, and if there is none.
+    new_size : bytes of that other file; None if there is none.
+    """
+
+    path: str
+    num_rows: int
+    how: Literal["hidden", "removed", "rewritten"]
+    output: str | None = None
+    new_size: int | None = None
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the figures as JSON can hold them."""
+        new = {"output": self.output, "new_size": self.new_size}
+        return {"file": self.path, "rows": self.num_rows, "how": self.how, **new}
+
+
+class Planned(NamedTuple):
+    """What is to be committed on a state of a table.
+
+    Attributes
+    ----------
+    change : the change.
+    files : the files of which rows are deleted.
+    """
+
+    change: RowChange
+    files: tuple[ChangedFile, ...]
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether nothing is to be done."""
+        return not self.files and not self.change.added
+
+
+class CommittedRows(NamedTuple):
+    """How a commit has ended.
+
+    Attributes
+    ----------
+    old_version, new_version : before it and by it; equal if nothing was committed.
+    planned : what was committed, or would be.
+    attempts : number of tries.
+    """
+
+    old_version: int | None
+    new_version: int | None
+    planned: Planned
+    attempts: int
+
+
+Planner = Callable[[TableState, NewFiles], Planned]
+"""Decides what is to be committed on a state of a table; what it writes for that goes into the new files."""
+
+
+def commit(target: Target, plan: Planner, *, retries: int, dry_run: bool) -> CommittedRows:
+    """Commit what is planned on the latest state of a table; plan anew when another writer has committed meanwhile.
+
+    Parameters
+    ----------
+    retries : how often to plan anew.
+    dry_run : plan, and commit nothing.
+
+    Raises
+    ------
+    ConcurrentChangeError
+        Other writers have committed during each of the tries. Nothing was committed.
+    ParquetBloomError
+        The table refuses the commit. Nothing was committed. Or it is not known whether the commit succeeded.
+    """
+    attempts, table_id = 0, None
+    while True:
+        state = target.read_state()
+        if table_id not in (None, state.table_id):
+            raise ConcurrentChangeError("another table has taken its place meanwhile", path=target.name)
+        table_id = state.table_id
+        with NewFiles(target.filesystem) as new_files:
+            planned = plan(state, new_files)
+            if dry_run or planned.is_empty:
+                return CommittedRows(state.version, state.version, planned, attempts)
+            attempts += 1
+            version = _try(target, state, planned.change, new_files)
+        if version is not None:
+            return CommittedRows(state.version, version, planned, attempts)
+        if attempts > retries:
+            problem = f"other writers have committed during each of {count(attempts, 'attempt')}; nothing was changed"
+            raise ConcurrentChangeError(f"{problem}. Run it again, or with more retries", path=target.name)
+        time.sleep(random.uniform(0, min(_LONGEST_WAIT_SECONDS, _WAIT_SECONDS * 2**attempts)))
+
+
+def require_retries(retries: object) -> None:
+    """Raise ParquetBloomError unless a caller gives a number of retries."""
+    if isinstance(retries, bool) or not isinstance(retries, int) or retries < 0:
+        raise ParquetBloomError(f"retries must be an integer of at least 0, got {retries!r}")
+
+
+def _try(target: Target, state: TableState, change: RowChange, new_files: NewFiles) -> int | None:
+    """Commit a change, and return its version; None if another writer was faster."""
+    kept: list[NewFile | RewrittenFile] = [*change.added, *change.rewritten]
+    new_files.keep(kept)  # until the outcome is known they may be the table's
+    version = None
+    try:
+        version = target.commit_rows(state, change)
+    except CommitConflict:
+        pass
+    except BaseException as error:
+        version = settle(target, state, [file.path for file in kept], error)
+        if version is None:
+            new_files.release(kept)
+        if version is None or not isinstance(error, Exception):
+            raise
+    if version is None:
+        new_files.release(kept)
+    return version
+
+
+def make_source(target: Target, state: TableState, storage_options: Mapping[str, object] | None) -> ScanSource | None:
+    """Return what finds the rows of a table in one of its states; None if it has no files.
+
+    Raises
+    ------
+    ParquetBloomError
+        The table has files outside of its folder, which are not read.
+    """
+    outside = next((file for file in state.files if not file.may_open), None)
+    if outside is not None:
+        raise ParquetBloomError(f"rows of it may not be deleted: {outside.reason}", path=outside.path)
+    if not state.files:
+        return None
+    settings = storage_options or state.snapshot.storage_options
+    return ScanSource(ReadTable(state.snapshot), storage_options=settings).resolve()
+
+
+@dataclass(frozen=True)
+class DeletesPlanner:
+    """Decides what becomes of the files of which rows are to be deleted, and writes some of them anew.
+
+    Attributes
+    ----------
+    target : the table.
+    mode : whether rows may stay in their files. In tables that cannot hide rows, files are written anew in any case.
+    dry_run : write nothing.
+    progress : called with (done, total) in bytes of the files that are written anew.
+    threads : files at a time; None for one per processor.
+    """
+
+    target: Target
+    mode: Mode = "hide"
+    dry_run: bool = False
+    progress: Progress | None = None
+    threads: int | None = None
+
+    def plan(
+        self,
+        state: TableState,
+        found: RowsByPath,
+        operation: str,
+        new_files: NewFiles,
+        added: tuple[NewFile, ...] = (),
+    ) -> Planned:
+        """Plan a commit that deletes rows.
+
+        Parameters
+        ----------
+        found : the rows of each file.
+        added : files of new rows.
+
+        Raises
+        ------
+        ParquetBloomError
+            Rows of one of the files cannot be deleted.
+        """
+        live = {as_utf8(file.path): file for file in state.files}
+        todo: list[HiddenRows] = []
+        removed: list[HiddenRows] = []
+        for path in sorted(found):
+            rows = HiddenRows(live[path], found[path])
+            if rows.old.reason is not None:
+                raise ParquetBloomError(f"rows of it cannot be deleted: {rows.old.reason}", path=path)
+            (removed if _is_emptied(rows, state, self.target.filesystem) else todo).append(rows)
+        files = [ChangedFile(file.old.path, len(file.rows), "removed") for file in removed]
+        if self.mode == "hide" and state.hiding_problem is None:
+            files += [ChangedFile(file.old.path, len(file.rows), "hidden") for file in todo]
+            change = RowChange(todo, removed, operation, added=added)
+        else:
+            rewritten = self._rewrite(state, todo, new_files)
+            files += [
+                ChangedFile(
+                    *(new.old.path, len(new.rows), "rewritten", None if self.dry_run else new.path, new.size),
+                )
+                for new in rewritten
+            ]
+            change = RowChange((), removed, operation, rewritten, added)
+        return Planned(change, tuple(sorted(files, key=lambda file: file.path)))
+
+    def _rewrite(self, state: TableState, todo: Sequence[HiddenRows], new_files: NewFiles) -> list[RewrittenFile]:
+        """Write files without rows that are to be deleted, and without those that were deleted before."""
+        if todo and state.rewriting_problem is not None:
+            also = f"; {state.hiding_problem}" if state.hiding_problem else ""
+            problem = f"its files cannot be written anew without rows: {state.rewriting_problem}{also}"
+            raise ParquetBloomError(problem, path=self.target.name)
+        number = self.threads or processors()
+        jobs = max(1, min(number, len(todo)))
+
+        def write(file: HiddenRows, _: Progress) -> RewrittenFile:
+            new = self.target.name_new_file(file.old)
+            new_files.expect([new])
+            rows = _with_deleted(file, state, self.target.filesystem)
+            done = write_without_rows(
+                *(file.old.path, rows, new),
+                filesystem=self.target.filesystem,
+                in_table=True,
+                dry_run=self.dry_run,
+                threads=max(1, number // jobs),
+            )
+            if done.old_size != file.old.size:
+                problem = f"it has {done.old_size:,} bytes, and {file.old.size:,} by the table's metadata"
+                raise ParquetBloomError(problem, path=file.old.path)
+            return RewrittenFile(file.old, file.rows, new, done.new_size, done.rows_left)
+
+        written = []
+        total, finished = sum(file.old.size for file in todo), 0
+        with process_files(todo, write, jobs) as outcomes:
+            for file, outcome in zip(todo, outcomes, strict=True):
+                if isinstance(outcome, Exception):
+                    raise outcome
+                written.append(outcome)
+                finished += file.old.size
+                if self.progress:
+                    self.progress(finished, total)
+        return written
+
+
+def _with_deleted(file: HiddenRows, state: TableState, filesystem: object | None) -> NDArray[np.int64]:
+    """Return the rows of a file that are deleted now or were before, ascending."""
+    deletes = state.snapshot.deletes.get(file.old.path)
+    if deletes is None:
+        return file.rows
+    if deletes.values is not None:
+        problem = "it cannot be written anew without rows: equality deletes apply to it, which stay; hide the rows"
+        raise ParquetBloomError(problem, path=file.old.path)
+    return np.union1d(file.rows, deletes.find_positions(range(_count_rows(file.old.path, filesystem))))
+
+
+def _is_emptied(file: HiddenRows, state: TableState, filesystem: object | None) -> bool:
+    """Return whether a file has no other rows than those that are deleted now, and those that were before."""
+    num_rows = _count_rows(file.old.path, filesystem)
+    deletes = state.snapshot.deletes.get(file.old.path)
+    if deletes is None or deletes.values is not None:
+        return len(file.rows) == num_rows
+    return len(file.rows) + len(deletes.find_positions(range(num_rows))) == num_rows
+
+
+def _count_rows(path: str, filesystem: object | None) -> int:
+    """Return the number of rows in a file, deleted ones included."""
+    with open_source(path, filesystem) as source:
+        return BloomFile(source, SHARED_CACHE).footer.num_rows

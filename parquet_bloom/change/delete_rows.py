@@ -1,0 +1,173 @@
+"""`delete`: delete rows of a Delta or Iceberg table, by keys or by a predicate, in one commit."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from ..errors import ParquetBloomError, printable, shortened
+from ..file.many_files import Progress
+from ..redaction import shown_redacted
+from ..scan.lookup.key_chunks import KeyCounts
+from ..scan.scan_options import ScanOptions
+from ..tables.embed.embed_table import open_target
+from ..tables.embed.exchange_files import NewFiles, TableState
+from ..util.messages import count
+from .commit_rows import ChangedFile, DeletesPlanner, Mode, Planned, commit, make_source, require_retries
+from .find_rows import FoundRows, RowSearch
+
+if TYPE_CHECKING:
+    from pyiceberg.catalog import Catalog
+
+    from ..tables.embed.embed_table import GivenTable
+
+_SHOWN = 20  # files that the text of a report lists
+
+
+@shown_redacted
+@dataclass(frozen=True)
+class DeleteReport:
+    """The result of `delete`.
+
+    Attributes
+    ----------
+    table : the table's folder, or its name in a catalog.
+    old_version, new_version : Delta's version or Iceberg's snapshot id, before the commit and by it; equal if nothing
+        was committed.
+    files : the files of which rows were deleted; in a dry run, would be.
+    num_keys, num_null_keys : keys that were given, and how many of them are null, which no row has.
+    dry_run : whether nothing was written.
+    attempts : number of commits that were tried.
+    seconds : time taken.
+    """
+
+    table: str
+    old_version: int | None
+    new_version: int | None
+    files: tuple[ChangedFile, ...] = field(default=())
+    num_keys: int = 0
+    num_null_keys: int = 0
+    dry_run: bool = False
+    attempts: int = 0
+    seconds: float = 0.0
+
+    @property
+    def changed(self) -> bool:
+        """Whether a commit was made."""
+        return self.old_version != self.new_version
+
+    @property
+    def num_rows(self) -> int:
+        """Number of rows that were deleted."""
+        return sum(file.num_rows for file in self.files)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the figures as JSON can hold them."""
+        return {
+            "table": self.table,
+            "old_version": self.old_version,
+            "new_version": self.new_version,
+            "rows": self.num_rows,
+            "keys": self.num_keys,
+            "null_keys": self.num_null_keys,
+            "dry_run": self.dry_run,
+            "attempts": self.attempts,
+            "seconds": round(self.seconds, 6),
+            "files": [file.to_dict() for file in self.files],
+        }
+
+    def __str__(self) -> str:
+        lines = [f"{file.how}: {file.num_rows:,} of {printable(shortened(file.path))}" for file in self.files[:_SHOWN]]
+        if len(self.files) > _SHOWN:
+            lines.append(f"... and {count(len(self.files) - _SHOWN, 'more file')}")
+        return "\n".join([*lines, f"{printable(self.table)}: {self._summarize()}"])
+
+    def _summarize(self) -> str:
+        text = f"{count(self.num_rows, 'row')} {'would be ' if self.dry_run else ''}deleted"
+        text += f" in {count(len(self.files), 'file')}" if self.files else ""
+        if self.num_null_keys:
+            text += f"; {count(self.num_null_keys, 'key')} of {self.num_keys:,} null, which no row equals"
+        if self.changed:
+            text += f"; version {self.old_version} -> {self.new_version}"
+        return text
+
+
+def delete(
+    table: GivenTable,
+    keys: object = None,
+    on: str | Sequence[str] | None = None,
+    *,
+    where: object = None,
+    dialect: str | None = None,
+    mode: Mode = "hide",
+    dry_run: bool = False,
+    retries: int = 10,
+    catalog: Catalog | str | None = None,
+    storage_options: Mapping[str, object] | None = None,
+    timezone: str = "UTC",
+    progress: Progress | None = None,
+    threads: int | None = None,
+) -> DeleteReport:
+    """Delete the rows of a Delta or Iceberg table that have one of some keys, or meet a predicate, by one commit.
+
+    The rows are located as by `Dataset.locate`, without reading the other files; the values are compared. Rows that are
+    deleted already are left out, so that a second run deletes nothing. After the commit readers do not show them. In
+    the table's older versions they stay, until these are expired.
+
+    Parameters
+    ----------
+    table, catalog, storage_options : as for `embed_table`; always the table's latest version.
+    keys, on : the keys and their column, or columns, as for `Dataset.locate`; or `lower(column)`, `upper(column)` or
+        `CAST(column AS STRING)`. A null key equals nothing, and is counted in the report. A stream of keys is read into
+        memory; give a `pathlib.Path` of a Parquet file for more of them.
+    where, dialect : a predicate that the rows meet as well, or instead of having keys; as for `prune`.
+    mode : "hide" to leave the rows in their files, and have readers leave them out: by deletion vectors, or by
+        position delete files in an Iceberg table of version 2. Where a table has neither (a Delta table without
+        `delta.enableDeletionVectors`, an Iceberg table of version 1), the files are written anew. "rewrite" to do so in
+        any case: row groups without such rows are copied as they are, the others encoded anew without them, and
+        without those that were deleted before.
+    dry_run : write and commit nothing; the report has rows and files.
+    retries : how often to begin again when another writer has committed meanwhile. The rows are located anew in what
+        the table consists of then, so that rows which were added meanwhile are deleted as well.
+    timezone, threads : as for `Dataset.scan`.
+    progress : called with (done, total) after each file that is read.
+
+    Raises
+    ------
+    ConcurrentChangeError
+        Other writers have committed during each of the tries. Nothing was committed.
+    ParquetBloomError
+        The table does not allow it, a key does not fit its column, or a file cannot be read. Nothing was committed. Or
+        it is not known whether the commit succeeded; the text says so.
+    """
+    started = time.perf_counter()
+    if mode not in ("hide", "rewrite"):
+        raise ParquetBloomError(f"mode must be 'hide' or 'rewrite', got {mode!r}")
+    require_retries(retries)
+    search = RowSearch.make(keys, on, where, dialect, ScanOptions(timezone, threads=threads))
+    target = open_target(table, catalog, storage_options)
+    deletes = DeletesPlanner(target, mode, dry_run, threads=threads)
+
+    counts = KeyCounts()
+
+    def plan(state: TableState, new_files: NewFiles) -> Planned:
+        nonlocal counts
+        source = make_source(target, state, storage_options)
+        found = FoundRows({}) if source is None else search.find(source, progress)
+        counts = found.counts or counts
+        return deletes.plan(state, found.rows, "delete", new_files)
+
+    done = commit(target, plan, retries=retries, dry_run=dry_run)
+    return DeleteReport(
+        target.name,
+        done.old_version,
+        done.new_version,
+        done.planned.files,
+        counts.given,
+        counts.null,
+        dry_run=dry_run,
+        attempts=done.attempts,
+        seconds=time.perf_counter() - started,
+    )

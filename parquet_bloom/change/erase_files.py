@@ -1,0 +1,311 @@
+"""`erase`: write the files of a lake anew without some rows, each in one step."""
+
+from __future__ import annotations
+
+import glob
+import itertools
+import os
+import posixpath
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..errors import FilesFailedError, ManagedTableError, ParquetBloomError, StorageError
+from ..file.drop_rows import DroppedRows, write_without_rows
+from ..file.file_rewrite import refuse_managed
+from ..file.identity import NO_TOKEN, read_version_tokens
+from ..file.many_files import OnError, process_files
+from ..scan.scan_options import ScanOptions
+from ..scan.scan_source import ScanSource
+from ..storage import is_local, is_url
+from ..storage.index_folder import Folder
+from ..storage.local.local_rewrite import leftovers_below
+from ..storage.paths import as_utf8
+from ..util.threads import processors
+from .erase_report import ErasedFile, EraseReport, HeldCopy
+from .find_rows import RowSearch
+
+_WAY_OUT = "; `parquet_bloom.delete(..., mode='rewrite')` erases rows of a Delta or Iceberg table"
+_Progress = Callable[[int, int], None]
+
+
+def erase(
+    lake: object,
+    keys: object = None,
+    on: str | Sequence[str] | None = None,
+    *,
+    where: object = None,
+    output: str | os.PathLike[str] | None = None,
+    dry_run: bool = False,
+    index: str | os.PathLike[str] | None = None,
+    filesystem: object | None = None,
+    storage_options: Mapping[str, object] | None = None,
+    partitioning: Literal["hive"] | None = "hive",
+    timezone: str = "UTC",
+    dialect: str | None = None,
+    threads: int | None = None,
+    progress: _Progress | None = None,
+    on_error: OnError = "finish",
+    confirm: Callable[[int, int], bool] | None = None,
+) -> EraseReport:
+    """Erase rows from Parquet files: those of keys, those that match a predicate, or those that do both.
+
+    Only the files that hold such a row are written anew, and of these only the row groups that do are encoded anew;
+    the others are copied byte for byte, with their filters and page indexes. Nothing of the rows is left in a new
+    file: not in pages, dictionaries, statistics, page indexes and filters, nor in bytes that earlier changes left
+    behind. Each file is replaced in one step. A run that is killed leaves each file the old or the new one; run again,
+    it goes on.
+
+    Parameters
+    ----------
+    lake : a file, a folder, a pattern, or a list of them, as in `prune`.
+    keys : a value, or a list, Arrow or NumPy array or Series of values; for several columns a list of tuples, or a
+        table with these columns; also a `pyarrow.RecordBatchReader`, or a `pathlib.Path` of a Parquet file that has
+        them. Any number. Keys that are null are counted in the report: no row has them.
+    on : the column of the keys; a list of columns; or a function of a column, such as `lower(email)`.
+    where : a predicate, as in `prune`, in place of keys, or besides them: then rows have to meet both.
+    output : a folder for the new files, in place of replacing the old ones; or the new file of a single file that is
+        given. The folder gets the files that had such rows, each at its path relative to the lake, and no others.
+    dry_run : encode everything, so that the report has all figures, but write nothing.
+    index : a lake index of these files by which they are searched, as in `prune`.
+    filesystem, storage_options, partitioning, timezone, dialect : as in `prune`. `output` is required unless the files
+        are on the local file system or on S3 by URL, where the store copies what is long and stays as it is.
+    threads : as for `embed`.
+    progress : called with (done, in all), in bytes of the files that are written anew, after each of them.
+    on_error : as in `embed`.
+    confirm : called with the number of rows and of files when they are located, before anything is written; False ends
+        it there, with nothing changed.
+
+    Returns
+    -------
+    EraseReport
+        Its text is for people, its `to_dict` to be kept with the request.
+
+    Raises
+    ------
+    FilesFailedError
+        Some files could not be written anew, and are as they were: `report` says which rows of the others are gone. A
+        file that has changed since its rows were located is among them; run again.
+    ManagedTableError
+        The files are those of a Delta, Iceberg or Hudi table, or of a streaming sink.
+    PredicateError, UnknownColumnError
+        A key or the predicate does not fit the columns; nothing was changed.
+    ParquetBloomError
+        One of its subclasses: the files cannot be searched; nothing was changed.
+
+    Notes
+    -----
+    What other systems keep is not erased, and the report says so: older versions of objects, snapshots and backups,
+    other hard links of a file, values in key-value metadata of files. Lake and zone indexes of the files are not used
+    for the new versions, so that they hide no row; their hashes go when they are brought up to date.
+
+    Memory: keys, positions of the rows, and for each thread a column of a row group, decoded and encoded.
+
+    Examples
+    --------
+    >>> report = parquet_bloom.erase("events/", [912284217], on="user_id")  # doctest: +SKIP
+    >>> print(report)  # doctest: +SKIP
+    """
+    started = time.perf_counter()
+    options = ScanOptions(timezone, threads=threads)
+    search = RowSearch.make(keys, on, where, dialect, options)
+    report = EraseReport(_describe(lake), _name_columns(on), None if search.node is None else str(search.node))
+    report.dry_run = dry_run
+    try:
+        source = _open_lake(ScanSource(lake, filesystem, storage_options, index, None, partitioning))
+        entries = source.list_files().entries
+    except ManagedTableError as error:
+        error.problem += _WAY_OUT
+        raise
+    if not entries:  # a mount that is missing, for one
+        raise StorageError("no files in it", path=_describe(lake))
+    listed = [entry.path for entry in entries]
+    tokens = dict(zip(listed, read_version_tokens(entries, source.filesystem), strict=True))
+    found = search.find(source)
+    report.num_searched = len(entries)
+    if found.counts is not None:
+        report.keys_given, report.keys_null, report.keys_found = found.counts.given, found.counts.null, found.num_found
+    names = {as_utf8(path): path for path in listed}
+    targets = {names[name]: rows for name, rows in found.rows.items()}
+    outputs = _plan_outputs(lake, listed, list(targets), output, source.filesystem)
+    if confirm is not None and targets and not dry_run and not confirm(found.num_rows, len(targets)):
+        report.num_located, report.seconds = found.num_rows, time.perf_counter() - started
+        return report
+    report.num_located = found.num_rows
+    job = _EraseJob(source, tokens, outputs, dry_run, max(1, processors() if threads is None else threads))
+    job.run(targets, report, progress, on_error)
+    if not dry_run:
+        written = [file.output for file in report.files]
+        again = source if output is None else replace(source, paths=written, index=None)
+        report.rows_after = search.find(again).num_rows if output is None or written else 0
+    report.held = _find_held(source, output, index, report)
+    report.seconds = time.perf_counter() - started
+    if report.errors and on_error == "finish":
+        raise FilesFailedError(report.errors, len(targets), report) from next(iter(report.errors.values()))
+    return report
+
+
+class _EraseJob:
+    """Writes files anew without their rows.
+
+    Parameters
+    ----------
+    source : of the files.
+    tokens : {path: size and version token of a file when the rows were searched for}.
+    outputs : {path: the new file, None for replacing the old one}.
+    threads : in all.
+    """
+
+    def __init__(
+        self,
+        source: ScanSource,
+        tokens: Mapping[str, tuple[int, bytes] | None],
+        outputs: Mapping[str, str | None],
+        dry_run: bool,
+        threads: int,
+    ):
+        self._source, self._tokens, self._outputs = source, tokens, outputs
+        self._dry_run, self._threads = dry_run, threads
+
+    def run(
+        self,
+        targets: Mapping[str, NDArray[np.int64]],
+        report: EraseReport,
+        progress: _Progress | None,
+        on_error: OnError,
+    ) -> None:
+        """Write each file anew, and enter it, or its error, into the report."""
+        jobs = max(1, min(self._threads, len(targets)))
+        per_file = max(1, self._threads // jobs)
+        sizes = [size for size, _ in (self._tokens[path] or (0, NO_TOKEN) for path in targets)]
+        done, total = 0, sum(sizes)
+
+        def write(target: tuple[str, NDArray[np.int64]], _: _Progress) -> DroppedRows:
+            return self._write(*target, per_file)
+
+        with process_files([*targets.items()], write, jobs) as outcomes:
+            for path, size, outcome in zip(targets, sizes, outcomes, strict=True):
+                if isinstance(outcome, ParquetBloomError):
+                    outcome.path = outcome.path or path
+                    if on_error == "raise":
+                        raise outcome
+                    report.errors[path] = outcome
+                    if callable(on_error):
+                        on_error(outcome)
+                else:
+                    report.files.append(ErasedFile(path, self._outputs[path] or path, outcome))
+                done += size
+                if progress:
+                    progress(done, total)
+
+    def _write(self, path: str, rows: NDArray[np.int64], threads: int) -> DroppedRows:
+        output, state = self._outputs[path], self._tokens[path]
+        if output is not None and not self._dry_run and not is_url(output):
+            Folder(os.path.dirname(output), self._source.filesystem).make()
+        token = NO_TOKEN if state is None else state[1]
+        return write_without_rows(
+            path,
+            rows,
+            output,
+            token=token,
+            filesystem=self._source.filesystem,
+            dry_run=self._dry_run,
+            threads=threads,
+        )
+
+
+def _open_lake(source: ScanSource) -> ScanSource:
+    """Resolve the source, and refuse tables."""
+    source = source.resolve()
+    table = source.find_table()
+    if table is not None:
+        raise ManagedTableError(f"the files are those of a {table.kind} table", path=table.name)
+    for path in _given_paths(source):
+        refuse_managed(path, source.filesystem)
+    return source
+
+
+def _plan_outputs(
+    lake: object, listed: Sequence[str], paths: Sequence[str], output: str | os.PathLike[str] | None, filesystem: object
+) -> dict[str, str | None]:
+    """Return where each file is written anew.
+
+    Raises
+    ------
+    ParquetBloomError
+        The output is in the lake, whose files would then have rows twice.
+    """
+    if output is None:
+        return dict.fromkeys(paths)
+    target = os.fspath(output)
+    is_folder = target.endswith("/") or (is_local(filesystem, [target]) and os.path.isdir(target))
+    if isinstance(lake, str | os.PathLike) and listed == [os.fsdecode(lake)] and not is_folder:
+        return dict.fromkeys(paths, target)
+    root = _find_root(lake, listed)
+    uses_local = is_local(filesystem, [target]) and is_local(filesystem, listed)
+    real = Path(target).resolve() if uses_local else None
+    if real is not None and (real == Path(root).resolve() or Path(root).resolve() in real.parents):
+        raise ParquetBloomError("the output is in the lake itself, which would have rows twice", path=target)
+    join = os.path.join if uses_local else posixpath.join
+    return {path: join(target, path[len(root) :].lstrip("/")) for path in paths}
+
+
+def _find_root(lake: object, listed: Sequence[str]) -> str:
+    """Return the folder that paths of new files are relative to: the lake's, or the common one of all files."""
+    if isinstance(lake, str | os.PathLike):
+        root = os.fsdecode(lake).rstrip("/")
+        while glob.has_magic(root) and not os.path.lexists(root):
+            root = posixpath.dirname(root)
+        if all(path.startswith(f"{root}/") for path in listed):
+            return root
+    folders = [posixpath.dirname(path).split("/") for path in listed]
+    shared = itertools.takewhile(lambda names: len({*names}) == 1, zip(*folders, strict=False))
+    return "/".join(names[0] for names in shared)
+
+
+def _find_held(source: ScanSource, output: object, index: object, report: EraseReport) -> list[HeldCopy]:
+    """Return what may still hold the rows, as far as can be told."""
+    held = []
+    if output is not None and report.files:
+        held.append(HeldCopy("the old files, beside which the new ones were written", True, "delete or replace them"))
+    if report.errors:
+        held.append(HeldCopy("the files that failed", True, "run again"))
+    if index is not None and report.files:
+        until = "bring it up to date and compact it: `parquet-bloom index append`, then `index compact`"
+        held.append(HeldCopy(f"hashes of keys in the index {os.fspath(index)}", True, until))  # type: ignore[call-overload]
+    for folder in _local_folders(source):
+        if leftovers_below(folder):
+            until = "delete them: `parquet-bloom sweep`"
+            held.append(HeldCopy(f"files that killed writers left in {folder}", True, until))
+    if report.files:
+        until = "look there"
+        held += [
+            HeldCopy("other lake indexes and zone indexes of these files: hashes and filters", False, "rebuild them"),
+            HeldCopy("older versions of objects, snapshots, backups, copies and other hard links", False, until),
+            HeldCopy("key-value metadata of the files, which is not searched", False, until),
+        ]
+    return held
+
+
+def _given_paths(source: ScanSource) -> list[str]:
+    given = source.paths if isinstance(source.paths, list) else [source.paths]
+    return [os.fsdecode(path) for path in given if path is not None]
+
+
+def _local_folders(source: ScanSource) -> list[str]:
+    return [name for name in _given_paths(source) if is_local(source.filesystem, [name]) and os.path.isdir(name)]
+
+
+def _describe(lake: object) -> str:
+    if isinstance(lake, str | os.PathLike):
+        return os.fsdecode(lake)
+    return f"{len(lake):,} paths" if isinstance(lake, Sequence) else str(lake)
+
+
+def _name_columns(on: str | Sequence[str] | None) -> str | None:
+    return on if on is None or isinstance(on, str) else ", ".join(on)

@@ -1,0 +1,301 @@
+"""`upsert`: put rows into a Delta or Iceberg table in place of those with the same keys, in one commit."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from ..errors import ParquetBloomError, PredicateError, UnknownColumnError, first_line, printable, shortened
+from ..file.many_files import Progress
+from ..redaction import shown_redacted
+from ..scan.lookup.key_lookups import KeyLookups
+from ..scan.scan_options import ScanOptions
+from ..tables.embed.embed_table import open_target
+from ..tables.embed.exchange_files import NewFiles, TableState
+from ..util.arrow_values import keep, take
+from ..util.messages import count
+from .commit_rows import ChangedFile, DeletesPlanner, Planned, commit, make_source, require_retries
+from .find_rows import RowsByPath, RowSearch, show_stored
+
+if TYPE_CHECKING:
+    from pyiceberg.catalog import Catalog
+
+    from ..tables.embed.embed_table import GivenTable
+
+WhenMatched = Literal["update", "keep"]
+
+_SHOWN = 20  # files that the text of a report lists
+_SHOWN_KEYS = 3
+
+
+@shown_redacted
+@dataclass(frozen=True)
+class UpsertReport:
+    """The result of `upsert`.
+
+    Attributes
+    ----------
+    table, old_version, new_version, dry_run, attempts, seconds : as of `DeleteReport`.
+    files : the files of which rows were replaced.
+    added : the files of the new rows; in a dry run none.
+    num_added : rows that were added, those in place of others included.
+    num_kept : rows that were given and not added, as the table has their keys.
+    num_null_keys : rows that were given and have a null in their key, which equals no other; they are added.
+    """
+
+    table: str
+    old_version: int | None
+    new_version: int | None
+    files: tuple[ChangedFile, ...] = field(default=())
+    added: tuple[str, ...] = field(default=())
+    num_added: int = 0
+    num_kept: int = 0
+    num_null_keys: int = 0
+    dry_run: bool = False
+    attempts: int = 0
+    seconds: float = 0.0
+
+    @property
+    def changed(self) -> bool:
+        """Whether a commit was made."""
+        return self.old_version != self.new_version
+
+    @property
+    def num_replaced(self) -> int:
+        """Number of rows of the table that were deleted, as rows with their keys were given."""
+        return sum(file.num_rows for file in self.files)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the figures as JSON can hold them."""
+        return {
+            "table": self.table,
+            "old_version": self.old_version,
+            "new_version": self.new_version,
+            "rows_added": self.num_added,
+            "rows_replaced": self.num_replaced,
+            "rows_kept": self.num_kept,
+            "null_keys": self.num_null_keys,
+            "dry_run": self.dry_run,
+            "attempts": self.attempts,
+            "seconds": round(self.seconds, 6),
+            "files": [file.to_dict() for file in self.files],
+            "added": list(self.added),
+        }
+
+    def __str__(self) -> str:
+        lines = [f"{file.how}: {file.num_rows:,} of {printable(shortened(file.path))}" for file in self.files[:_SHOWN]]
+        if len(self.files) > _SHOWN:
+            lines.append(f"... and {count(len(self.files) - _SHOWN, 'more file')}")
+        return "\n".join([*lines, f"{printable(self.table)}: {self._summarize()}"])
+
+    def _summarize(self) -> str:
+        text = f"{count(self.num_added, 'row')} {'would be ' if self.dry_run else ''}added"
+        text += f", {self.num_replaced:,} of the table replaced"
+        text += f", {self.num_kept:,} left out, as the table has their keys" if self.num_kept else ""
+        text += (
+            f"; {self.num_null_keys:,} with a null in their key, which equals no other" if self.num_null_keys else ""
+        )
+        return text + (f"; version {self.old_version} -> {self.new_version}" if self.changed else "")
+
+
+def upsert(
+    table: GivenTable,
+    rows: object,
+    on: str | Sequence[str],
+    *,
+    when_matched: WhenMatched = "update",
+    dry_run: bool = False,
+    retries: int = 10,
+    catalog: Catalog | str | None = None,
+    storage_options: Mapping[str, object] | None = None,
+    progress: Progress | None = None,
+    threads: int | None = None,
+) -> UpsertReport:
+    """Put rows into a Delta or Iceberg table, in place of those with the same keys, by one commit.
+
+    The table's rows with these keys are located as by `Dataset.locate`, and deleted as by `delete`; the given rows are
+    written into new files, with filters for the columns of the key. Readers see both or neither.
+
+    Parameters
+    ----------
+    table, catalog, storage_options : as for `embed_table`; always the table's latest version.
+    rows : an Arrow table, record batch or stream, or a DataFrame, with all columns of the table in any order. Values
+        are converted to the table's types where that loses nothing. All rows are in memory at a time.
+    on : the column of the key, or several columns that are the key together.
+    when_matched : "update" to replace the table's rows with the same key, all of them; "keep" to leave these as they
+        are, and add only the rows whose key the table has not.
+    dry_run : write and commit nothing.
+    retries, progress, threads : as for `delete`.
+
+    Raises
+    ------
+    PredicateError
+        Two of the rows have the same key; the text names it.
+    UnknownColumnError
+        A column is missing in the rows, or the table has no such column.
+    ConcurrentChangeError
+        Other writers have committed during each of the tries. Nothing was committed.
+    ParquetBloomError
+        The table does not allow it, or a value does not fit its column. Nothing was committed. Or it is not known
+        whether the commit succeeded; the text says so.
+    """
+    started = time.perf_counter()
+    if when_matched not in ("update", "keep"):
+        raise ParquetBloomError(f"when_matched must be 'update' or 'keep', got {when_matched!r}")
+    require_retries(retries)
+    names = [on] if isinstance(on, str) else list(on)
+    if not names:
+        raise PredicateError("a key needs a column")
+    given = _read(rows)
+    target = open_target(table, catalog, storage_options)
+    deletes = DeletesPlanner(target, dry_run=dry_run, threads=threads)
+    num_kept = num_null = 0
+
+    def plan(state: TableState, new_files: NewFiles) -> Planned:
+        nonlocal num_kept, num_null
+        fitted = _fit(given, state.snapshot.schema, target.name)
+        keys = _select_keys(fitted, names, target.name)
+        num_null = fitted.num_rows - keys.num_rows
+        source = make_source(target, state, storage_options)
+        found: RowsByPath = {}
+        num_kept = 0
+        key = names if len(names) > 1 else names[0]
+        if source is not None and keys.num_rows and when_matched == "update":
+            found = RowSearch(keys, key, options=ScanOptions(threads=threads)).find(source, progress).rows
+        elif source is not None and keys.num_rows:
+            locator = KeyLookups.open(source).make_locator(key, "UTC", threads, progress)
+            is_new = _find_new(fitted, names, locator.read_table(keys)["key"])
+            num_kept = fitted.num_rows - len(is_new)
+            fitted = take(fitted, is_new)
+        filters = [name for name in names if not pa.types.is_boolean(fitted.schema.field(name).type)]
+        added = target.write_rows(state, fitted, filters, new_files) if fitted.num_rows and not dry_run else ()
+        return deletes.plan(state, found, "upsert", new_files, tuple(added))
+
+    done = commit(target, plan, retries=retries, dry_run=dry_run)
+    return UpsertReport(
+        target.name,
+        done.old_version,
+        done.new_version,
+        done.planned.files,
+        tuple(file.path for file in done.planned.change.added),
+        given.num_rows - num_kept,
+        num_kept,
+        num_null,
+        dry_run,
+        done.attempts,
+        time.perf_counter() - started,
+    )
+
+
+def _read(rows: object) -> pa.Table:
+    """Return what a caller gives as a table; raise ParquetBloomError if it is none."""
+    if isinstance(rows, pa.Table):
+        return rows
+    if isinstance(rows, pa.RecordBatch):
+        return pa.Table.from_batches([rows])
+    if isinstance(rows, pa.RecordBatchReader):
+        return rows.read_all()
+    if hasattr(rows, "__arrow_c_stream__"):  # polars, pandas, DuckDB and others
+        return pa.RecordBatchReader.from_stream(rows).read_all()
+    problem = "rows are an Arrow table, record batch or stream, or a DataFrame that exports one"
+    raise ParquetBloomError(f"{problem}, not {type(rows).__name__}")
+
+
+def _fit(rows: pa.Table, schema: pa.Schema, path: str) -> pa.Table:
+    """Return rows in the columns and types of a table.
+
+    Raises
+    ------
+    UnknownColumnError
+        A column is missing, or the table has no such column.
+    ParquetBloomError
+        A value does not fit.
+    """
+    for name in rows.column_names:
+        if name not in schema.names:
+            raise UnknownColumnError("the rows have this column, and the table does not", path=path, column=name)
+    columns = []
+    for column in schema:
+        if rows.column_names.count(column.name) != 1:
+            number = "lack this column" if column.name not in rows.column_names else "have several columns of this name"
+            raise UnknownColumnError(f"the rows {number} of the table", path=path, column=column.name)
+        values = rows[column.name]
+        other = _find_other_field(values.type, column.type, column.name)
+        if other is not None:
+            raise UnknownColumnError("only one of the rows and the table has this field", path=path, column=other)
+        try:
+            fitted = values if values.type == column.type else values.cast(column.type)
+        except (pa.ArrowException, ValueError) as error:
+            problem = f"a value of the rows does not fit its type {column.type}: {first_line(error)}"
+            raise ParquetBloomError(problem, path=path, column=column.name) from None
+        if not column.nullable and fitted.null_count:
+            raise ParquetBloomError(
+                "the rows have a null, which the table does not allow", path=path, column=column.name
+            )
+        columns.append(fitted)
+    return pa.table(columns, schema=schema)
+
+
+def _find_other_field(given: pa.DataType, wanted: pa.DataType, name: str) -> str | None:
+    """Return the first field of structs that only one of two types has; a cast would drop it, or make it null."""
+    if pa.types.is_struct(given) and pa.types.is_struct(wanted):
+        names, others = ([field.name for field in each] for each in (given, wanted))
+        for field in {*names} ^ {*others}:
+            return f"{name}.{field}"
+        parts = [(given.field(field), wanted.field(field)) for field in names]
+    elif given.num_fields == wanted.num_fields:  # lists, and maps
+        parts = [(given.field(number), wanted.field(number)) for number in range(given.num_fields)]
+    else:
+        parts = []
+    for one, other in parts:
+        found = _find_other_field(one.type, other.type, f"{name}.{other.name}")
+        if found is not None:
+            return found
+    return None
+
+
+def _select_keys(rows: pa.Table, names: Sequence[str], path: str) -> pa.Table:
+    """Return the keys of rows, without those that have a null.
+
+    Raises
+    ------
+    UnknownColumnError
+        There is no such column.
+    PredicateError
+        Two rows have the same key, or a column has no values that are equal or not.
+    """
+    for name in names:
+        if name not in rows.column_names:
+            raise UnknownColumnError("the table has no such column", path=path, column=name)
+        kind = rows.schema.field(name).type
+        if pa.types.is_nested(kind) or pa.types.is_floating(kind):
+            raise PredicateError(f"a column of the type {kind} cannot be a key", path=path, column=name)
+    keys = rows.select(list(names))
+    for name in names:
+        if keys[name].null_count:
+            keys = keep(keys, keys[name].is_valid())
+    counted = show_stored(keys).group_by(list(names)).aggregate([([], "count_all")])
+    twice = counted.filter(pc.greater(counted["count_all"], 1))
+    if twice.num_rows:
+        shown = [tuple(row[name] for name in names) for row in twice.slice(0, _SHOWN_KEYS).to_pylist()]
+        text = ", ".join(str(key[0]) if len(key) == 1 else str(key) for key in shown)
+        more = f" and {twice.num_rows - len(shown):,} more" if twice.num_rows > len(shown) else ""
+        problem = f"several of the rows have the same key: {text}{more}"
+        raise PredicateError(problem, path=path, column=names[0])
+    return keys
+
+
+def _find_new(rows: pa.Table, names: Sequence[str], known: pa.ChunkedArray) -> np.ndarray:
+    """Return the positions of the rows whose keys are not among known ones, ascending; those of null keys are new."""
+    columns = [known] if len(names) == 1 else [pc.struct_field(known, [number]) for number in range(len(names))]
+    keys, there = (show_stored(each) for each in (rows.select(list(names)), pa.table(columns, names=list(names))))
+    there = there.cast(keys.schema).group_by(keys.column_names).aggregate([])
+    numbered = keys.append_column("\0row", pa.array(np.arange(rows.num_rows)))
+    left = numbered.join(there, keys=keys.column_names, join_type="left anti", use_threads=False)
+    return np.sort(np.asarray(left["\0row"], np.int64))

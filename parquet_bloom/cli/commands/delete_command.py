@@ -1,0 +1,119 @@
+"""`parquet-bloom delete`: delete rows of a Delta or Iceberg table by one commit."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+
+from ...change import delete_rows
+from ...change.commit_rows import Mode
+from ...change.delete_rows import DeleteReport
+from ...util.messages import count
+from ..command import CommandOptions, command, flag, group, option, usage_error
+from ..options.choice_options import YES, ChosenRows, require_terminal
+from ..options.shared_options import OPTIONAL_PATHS
+from ..options.table_options import TableRequest
+from ..output.output import Output
+from ..output.row_formats import Column, text_or_blank
+
+COLUMNS = (
+    Column("file", "file", folds=True),
+    Column("rows", "rows", right=True),
+    Column("how", "how"),
+    Column("output", "new file", text=text_or_blank, usual=lambda row: row["output"] is None, folds=True),
+    Column("new_size", "new size", right=True, text=text_or_blank, usual=lambda row: row["new_size"] is None),
+)
+
+
+class DeleteOptions(CommandOptions):
+    about = (
+        "The only PATH is the folder of a Delta table, or its URL; or, with --iceberg-catalog, that of an Iceberg "
+        "table, unless --table is its name there."
+    )
+
+    paths: tuple[str, ...] = OPTIONAL_PATHS
+    rows = group(ChosenRows)
+    mode: Mode = option(
+        None,
+        "hide: leave the rows in their files, and have readers leave them out, where the table can; rewrite: write the "
+        "files anew without them.",
+        type=click.Choice(("hide", "rewrite")),
+        default="hide",
+    )
+    commit: bool = flag("Delete the rows; this or --dry-run is required.")
+    dry_run: bool = flag("Write and commit nothing; print the files and how many of their rows would be deleted.")
+    yes: bool = YES
+    retries: int | None = option(
+        "N",
+        "How often to begin again when other writers have committed meanwhile; 10 by default.",
+        type=click.IntRange(min=0),
+    )
+    table = group(TableRequest)
+
+
+@command("delete", DeleteOptions)
+def delete(output: Output, given: DeleteOptions) -> int:
+    """Delete rows of a Delta or Iceberg table, by keys or by a predicate, in one commit.
+
+    Rows are located by what is known of the files, and their values are compared. Each file with such rows is a row of
+    the result. The table's older versions still have the rows, until they are expired and vacuumed.
+
+    Exit codes: 0 done, or there was nothing to delete, 2 error: nothing was committed, unless the line says that this
+    is unknown.
+
+    Example:
+      parquet-bloom delete events/ --key user_id=42 --dry-run
+      parquet-bloom delete events/ --keys erase.csv --on user_id --commit
+      parquet-bloom delete events/ --keys erase.csv --on user_id --mode rewrite --commit
+      parquet-bloom delete events/ --where "day < DATE '2020-01-01'" --commit --yes
+      parquet-bloom delete --iceberg-catalog prod --table db.events --keys erase.txt --on "lower(email)" --commit
+    """
+    if given.commit == given.dry_run:
+        raise usage_error("one of --commit and --dry-run is required" + (", not both" if given.commit else ""))
+    table = given.table.find_to_change(given.paths, output)
+    options: dict[str, Any] = {"mode": given.mode, "storage_options": output.storage_options}
+    options |= {} if given.retries is None else {"retries": given.retries}
+    asks = given.commit and not given.yes
+    with given.rows.open(given.paths, output) as rows:
+        if asks:
+            require_terminal()
+        schema = table.read_snapshot().schema
+        if given.dry_run or asks:
+            with output.progress(0) as bar, output.step("locate"):
+                report = delete_rows.delete(table, **rows.parse(schema), **options, dry_run=True, progress=bar.update)
+        if asks and report.num_rows:
+            what = f"{count(report.num_rows, 'row')} in {count(len(report.files), 'file')}"
+            click.confirm(f"delete {what} of {table.name}?", abort=True, err=True)
+        if given.commit:
+            with output.progress(0) as bar, output.step("delete"):
+                report = delete_rows.delete(table, **rows.parse(schema), **options, progress=bar.update)
+    with output.rows("files", COLUMNS) as printed:
+        printed.add_all(file.to_dict() for file in report.files)
+        versions = {"old_version": report.old_version, "new_version": report.new_version}
+        printed.facts |= {"dry_run": report.dry_run, "totals": _count(report), "attempts": report.attempts}
+        printed.facts |= {"table": {"kind": table.kind, "name": table.name} | versions}
+    output.summary(_summarize(report, table.kind))
+    return output.exit_code()
+
+
+def _count(report: DeleteReport) -> dict[str, int]:
+    return {
+        "files": len(report.files),
+        "rows": report.num_rows,
+        "keys": report.num_keys,
+        "null_keys": report.num_null_keys,
+    }
+
+
+def _summarize(report: DeleteReport, kind: str) -> str:
+    head = "would delete" if report.dry_run else "deleted"
+    text = f"{head} {count(report.num_rows, 'row')} in {count(len(report.files), 'file')}"
+    if report.num_keys:
+        text += f", of {count(report.num_keys, 'key')}"
+    if report.num_null_keys:
+        text += f", {report.num_null_keys:,} of them null, which no row equals"
+    name = "version" if kind == "delta" else "snapshot"
+    if report.changed:
+        return f"{text}; {name} {report.old_version} -> {report.new_version}"
+    return text if report.dry_run else f"{text}; nothing committed, {name} {report.old_version}"

@@ -1,0 +1,117 @@
+"""The rows that a command changes, chosen by keys, by a predicate, or by both; and whether it may go on."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any, NamedTuple
+
+import pyarrow as pa
+
+from ...predicate.key_expression import KeyExpression, parse_key
+from ...scan.named_columns import has_column
+from ..command import CommandOptions, flag, option, usage_error
+from ..output.output import Output
+from .key_options import KeyList, KeyStream, open_key_file
+from .lookup_options import ABOUT_KEYS, parse_key_options
+from .name_completion import complete_columns
+from .shared_options import TIMEZONE
+
+
+class ChosenRows(CommandOptions):
+    """Which rows are meant."""
+
+    about = ABOUT_KEYS
+
+    given: tuple[str, ...] = option(
+        "COLUMN=VALUE",
+        "A key of the rows. Repeatable; several columns that are a key together are separated by commas.",
+        "--key",
+        multiple=True,
+    )
+    keys_from: str | None = option(
+        "FILE",
+        "The rows whose --on is one of the keys of this file: text with one key per line, or - for standard input; or "
+        "a Parquet, Arrow or .csv file (with a header) that has the column, or only one. Keys that are null are left "
+        "out, and counted.",
+        "--keys",
+    )
+    on: tuple[str, ...] = option(
+        "NAME",
+        "The column of --keys; repeatable, for keys of several columns. Also lower(NAME), upper(NAME) or "
+        "CAST(NAME AS STRING).",
+        multiple=True,
+        shell_complete=complete_columns,
+    )
+    where: str | None = option(
+        "SQL", "The rows that match this predicate, as after WHERE in SQL; beside keys, those that match both."
+    )
+    dialect: str | None = option("NAME", "SQL dialect of --where: spark, or another one that sqlglot knows.")
+    timezone: str = TIMEZONE
+
+    @contextmanager
+    def open(self, paths: Sequence[str], output: Output) -> Iterator[GivenRows]:
+        """Open the keys.
+
+        Raises
+        ------
+        click.UsageError
+            The options do not fit together.
+        ParquetBloomError
+            The file of keys cannot be read, or has no such column.
+        """
+        if self.given and self.keys_from is not None:
+            raise usage_error("--key and --keys exclude each other")
+        if not self.given and self.keys_from is None and self.where is None:
+            raise usage_error("no rows are chosen: give --key COLUMN=VALUE, --keys FILE with --on NAME, or --where SQL")
+        if (self.keys_from is None) != (not self.on):
+            raise usage_error("--keys and --on go together; --key names its columns itself")
+        if len({*self.on}) < len(self.on):
+            raise usage_error("--on names a column twice")
+        if self.keys_from is None:
+            yield self._make(parse_key_options(self.given) if self.given else None)
+            return
+        with open_key_file(self.keys_from, self.on, paths, output, skip_nulls=True) as keys:
+            yield self._make(keys)
+
+    def _make(self, keys: KeyList | KeyStream | None) -> GivenRows:
+        return GivenRows(keys, {"where": self.where, "dialect": self.dialect, "timezone": self.timezone})
+
+
+class GivenRows(NamedTuple):
+    """The rows that options choose, before the types of the columns are known."""
+
+    keys: KeyList | KeyStream | None
+    others: Mapping[str, Any]
+
+    def parse(self, schema: pa.Schema) -> dict[str, Any]:
+        """Return the arguments of `delete` and `erase` that choose the rows.
+
+        Raises
+        ------
+        UnknownColumnError
+            There is no such column.
+        PredicateError
+            A key is not a value of its column.
+        """
+        if self.keys is None:
+            return {**self.others}
+        names = self.keys.columns
+        expression = parse_key(names[0]) if len(names) == 1 and not has_column(schema, names[0]) else None
+        if isinstance(expression, KeyExpression):
+            schema = pa.schema([(names[0], pa.string())])
+        on, keys = self.keys.parse(schema)
+        nulls = [None] * (self.keys.num_null if isinstance(self.keys, KeyList) else 0)
+        if nulls:
+            keys = {name: [*values, *nulls] for name, values in keys.items()} if len(names) > 1 else [*keys, *nulls]
+        return {**self.others, "on": on, "keys": keys}
+
+
+YES = flag("Do not ask on the terminal before rows are changed; needed where there is none.", "--yes")
+
+
+def require_terminal() -> None:
+    """Raise click.UsageError if there is no terminal to ask on."""
+    if not (sys.stdin and sys.stdin.isatty()):
+        raise usage_error("there is no terminal to ask on: add --yes")

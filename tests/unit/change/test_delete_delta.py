@@ -1,0 +1,285 @@
+"""Deletes from Delta tables: what the commit consists of, which tables allow it, and other writers meanwhile."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from support.writers import delta_log
+
+import parquet_bloom
+from parquet_bloom.errors import (
+    ConcurrentChangeError,
+    ParquetBloomError,
+    PredicateError,
+    StorageError,
+    UnknownColumnError,
+)
+from parquet_bloom.storage.index_folder import Folder
+
+deltalake = pytest.importorskip("deltalake")
+
+ROWS = 100
+
+
+def make_table(root: Path, files: int = 3, **configuration: str) -> str:
+    """Write a table with deletion vectors, a commit for each file."""
+    settings = {"delta.enableDeletionVectors": "true"} | configuration
+    for number in range(files):
+        deltalake.write_deltalake(str(root), make_rows(number), mode="append", configuration=settings)
+        settings = None
+    return str(root)
+
+
+def make_rows(number: int) -> pa.Table:
+    ids = range(number * ROWS, (number + 1) * ROWS)
+    return pa.table({"id": ids, "name": [f"Name {i}" for i in ids]})
+
+
+def list_ids(root: str, version: int | None = None) -> list[int]:
+    ours = parquet_bloom.dataset(parquet_bloom.delta(root, version=version)).scan(columns=["id"]).to_arrow()
+    theirs = pa.table(deltalake.DeltaTable(root, version=version).scan())
+    assert sorted(ours["id"].to_pylist()) == sorted(theirs["id"].to_pylist())
+    return sorted(ours["id"].to_pylist())
+
+
+def read_commit(root: str, version: int) -> list[dict[str, Any]]:
+    lines = Path(root, "_delta_log", f"{version:020d}.json").read_text().splitlines()
+    return [json.loads(line) for line in lines]
+
+
+def list_vectors(root: str) -> list[Path]:
+    return sorted(Path(root).glob("*.bin"))
+
+
+def test_the_commit_names_its_vectors_and_keeps_what_the_entries_had(tmp_path: Path) -> None:
+    root = make_table(tmp_path / "ä table")
+    before = {a["add"]["path"]: a["add"] for v in range(3) for a in read_commit(root, v) if "add" in a}
+    report = parquet_bloom.delete(root, [5, 7, 150, 1_000_000, None], "id")
+    assert (report.num_rows, report.num_keys, report.num_null_keys, report.attempts) == (3, 5, 1, 1)
+    info, *actions = read_commit(root, 3)
+    assert info["commitInfo"]["operation"] == "DELETE"
+    assert info["commitInfo"]["operationMetrics"]["numDeletedRows"] == "3"
+    assert "150" not in json.dumps(info)  # a key may be what must not be kept
+    adds = [action["add"] for action in actions if "add" in action]
+    assert [action["remove"]["path"] for action in actions if "remove" in action] == [add["path"] for add in adds]
+    assert all(action.get("remove", action.get("add"))["dataChange"] for action in actions)
+    for add in adds:
+        old, statistics = before[add["path"]], json.loads(add["stats"])
+        assert statistics == json.loads(old["stats"]) | {"tightBounds": False}
+        assert statistics["numRecords"] == ROWS
+        assert {k: v for k, v in add.items() if k not in ("deletionVector", "stats", "dataChange")} == {
+            k: v for k, v in old.items() if k not in ("stats", "dataChange") and v is not None
+        }
+    assert sorted(add["deletionVector"]["cardinality"] for add in adds) == [1, 2]
+    assert len(list_vectors(root)) == 1
+    assert list_ids(root) == [i for i in range(300) if i not in (5, 7, 150)]
+    assert list_ids(root, 2) == [*range(300)]
+
+
+def test_what_is_deleted_already_is_not_deleted_again(tmp_path: Path) -> None:
+    root = make_table(tmp_path / "t")
+    assert parquet_bloom.delete(root, [5, 150], "id").new_version == 3
+    assert not parquet_bloom.delete(root, [5, 150], "id").changed
+    merged = parquet_bloom.delete(root, where="id < 10")
+    assert (merged.num_rows, merged.new_version) == (9, 4)
+    (add,) = [action["add"] for action in read_commit(root, 4) if "add" in action]
+    (remove,) = [action["remove"] for action in read_commit(root, 4) if "remove" in action]
+    assert (remove["deletionVector"]["cardinality"], add["deletionVector"]["cardinality"]) == (1, 10)
+    assert list_ids(root) == [i for i in range(10, 300) if i != 150]
+
+
+def test_a_file_without_rows_leaves_the_table(tmp_path: Path) -> None:
+    root = make_table(tmp_path / "t")
+    parquet_bloom.delete(root, 5, "id")
+    report = parquet_bloom.delete(root, where="id < 101")
+    assert {(file.num_rows, file.how) for file in report.files} == {(99, "removed"), (1, "hidden")}
+    assert list_ids(root) == [*range(101, 300)]
+    assert parquet_bloom.delete(root, where="id >= 0").num_rows == 199
+    assert list_ids(root) == []
+    assert not parquet_bloom.delete(root, where="id >= 0").changed
+
+
+def test_rows_are_chosen_by_keys_and_predicates(tmp_path: Path) -> None:
+    root = make_table(tmp_path / "t")
+    keys = tmp_path / "keys.parquet"
+    pq.write_table(pa.table({"id": pa.array([1, None, 2], pa.int32())}), keys)
+
+    def count(*given: Any, **options: Any) -> tuple[int, int]:
+        report = parquet_bloom.delete(root, *given, **options, dry_run=True)
+        assert (report.changed, report.old_version) == (False, 2)
+        return report.num_rows, report.num_null_keys
+
+    assert count(keys, "id") == (2, 1)
+    assert count(pq.read_table(keys), "id") == (2, 1)
+    assert count(pq.read_table(keys).to_reader(), "id") == (2, 1)
+    assert count([1, 2, 2, None], "id") == (2, 1)
+    assert count(7, "id") == (1, 0)
+    assert count("Name 7", "name") == (1, 0)
+    assert count(["name 7", "NAME 8"], "lower(name)") == (1, 0)
+    assert count([(1, "Name 1"), (2, "Name 1"), (3, None)], ["id", "name"]) == (1, 1)
+    assert count([*range(50)], "id", where="id >= 40") == (10, 0)
+    assert count([], "id") == (0, 0)
+    assert count(where="id BETWEEN 90 AND 109") == (20, 0)
+
+
+def test_mistakes_are_named(tmp_path: Path) -> None:
+    root = make_table(tmp_path / "t", 1)
+    for arguments, error, said in (
+        ({}, ParquetBloomError, "which rows"),
+        ({"keys": [1]}, ParquetBloomError, "keys and on= go together"),
+        ({"on": "id", "where": "id = 1"}, ParquetBloomError, "keys and on= go together"),
+        ({"keys": [1], "on": "nothing"}, UnknownColumnError, "column 'nothing': "),
+        ({"keys": ["x"], "on": "id"}, PredicateError, "column 'id': "),
+        ({"where": "nothing = 1"}, UnknownColumnError, "column 'nothing'"),
+        ({"where": "id = 1", "mode": "shred"}, ParquetBloomError, "mode must be"),
+        ({"where": "id = 1", "retries": -1}, ParquetBloomError, "retries must be an integer of at least 0, got -1"),
+    ):
+        with pytest.raises(error, match=said):
+            parquet_bloom.delete(root, **arguments)
+    with pytest.raises(ParquetBloomError, match="there is no Delta or Iceberg table"):
+        parquet_bloom.delete(tmp_path / "none", 1, "id")
+    with pytest.raises(ParquetBloomError, match="only the latest version"):
+        parquet_bloom.delete(parquet_bloom.delta(root, version=0), 1, "id")
+    assert list_ids(root) == [*range(ROWS)]
+
+
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [("delta.appendOnly", "forbids that rows are deleted"), ("delta.enableChangeDataFeed", "a record of each deleted")],
+)
+def test_tables_that_ask_for_more_are_refused(tmp_path: Path, name: str, said: str) -> None:
+    root = make_table(tmp_path / "t", 1, **{name: "true"})
+    with pytest.raises(ParquetBloomError, match=said):
+        parquet_bloom.delete(root, 1, "id")
+    assert (list_ids(root), list_vectors(root)) == ([*range(ROWS)], [])
+
+
+def test_row_tracking_and_partitions_stay(tmp_path: Path) -> None:
+    """Statistics keep digits that a float has not, and files without any get their number of rows."""
+    root = tmp_path / "t"
+    names = ("a.parquet", "b.parquet")
+    root.mkdir()
+    for name in names:
+        pq.write_table(pa.table({"id": [1, 2, 3]}), root / name)
+    stats = '{"numRecords":3,"minValues":{"id":1,"d":12345678901234567890.12},"maxValues":{"tightBounds":true}}'
+    members = {"baseRowId": 3, "defaultRowCommitVersion": 0, "tags": {"a": None}, "partitionValues": {"p": "x"}}
+    adds = [
+        delta_log.add(name, (root / name).stat().st_size, text, **members)
+        for name, text in zip(names, (stats, None), strict=True)
+    ]
+    fields = [delta_log.column("id", "long"), delta_log.column("p", "string")]
+    settings = {"delta.enableDeletionVectors": "true", "delta.enableRowTracking": "true"}
+    features = {"features": ["deletionVectors"], "writer_features": ["rowTracking", "domainMetadata"]}
+    delta_log.commit(root, 0, [*delta_log.beginning(fields, ["p"], settings, **features), *adds])
+    assert parquet_bloom.delete(str(root), 2, "id").num_rows == 2
+    written = [action["add"] for action in read_commit(str(root), 1) if "add" in action]
+    assert [add["stats"] for add in written] == [
+        stats[:-1] + ',"tightBounds":false}',
+        '{"numRecords":3,"tightBounds":false}',
+    ]
+    for add in written:
+        assert {name: add[name] for name in members} == members
+
+
+@pytest.mark.parametrize("change", ["append", "delete", "compact", "embed", "schema"])
+def test_other_writers_come_first(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, change: str) -> None:
+    """The rows are located anew: also those that were added meanwhile, and those that lie in other files now."""
+    root = make_table(tmp_path / "t")
+    expected = {i for i in range(300) if i % 50}
+    if change == "append":
+        expected -= {0}
+
+    def change_table() -> Iterator[None]:
+        yield
+        table = deltalake.DeltaTable(root)
+        if change == "append":
+            deltalake.write_deltalake(root, make_rows(0), mode="append")
+        elif change == "delete":
+            parquet_bloom.delete(root, [50, 51], "id")
+            expected.discard(51)
+        elif change == "embed":
+            parquet_bloom.embed_table(root, ["id"])
+        elif change == "schema":
+            table.alter.add_columns([deltalake.schema.Field("more", deltalake.schema.PrimitiveType("string"))])
+        else:
+            parquet_bloom.delete(root, where="id >= 0")  # as a compaction does, all files are others
+            deltalake.write_deltalake(root, pa.concat_tables(map(make_rows, range(3))), mode="append")
+        yield
+
+    steps, create = change_table(), Folder.create
+    next(steps)
+
+    def interfere(self: Folder, name: str, new: bool = False) -> Any:
+        if name.endswith(".json"):
+            monkeypatch.setattr(Folder, "create", create)
+            next(steps)
+        return create(self, name, new)
+
+    monkeypatch.setattr(Folder, "create", interfere)
+    report = parquet_bloom.delete(root, range(0, 300, 50), "id")
+    assert report.attempts == 2
+    left = list_ids(root)
+    assert {*left} == expected
+    assert len(left) == len(expected) + (ROWS - 1 - 1 if change == "append" else 0)
+    used = {path.name for path in list_vectors(root)}
+    assert len(used) == (2 if change == "delete" else 1)  # what the first try has written is gone
+
+
+def test_busy_tables_are_given_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    root = make_table(tmp_path / "t", 1)
+    create = Folder.create
+
+    def interfere(self: Folder, name: str, new: bool = False) -> Any:
+        if name.endswith(".json"):
+            deltalake.write_deltalake(root, make_rows(1), mode="append")
+        return create(self, name, new)
+
+    monkeypatch.setattr(Folder, "create", interfere)
+    with pytest.raises(ConcurrentChangeError, match="during each of 2 attempts; nothing was changed"):
+        parquet_bloom.delete(root, 1, "id", retries=1)
+    assert list_vectors(root) == []
+
+
+def test_an_interrupt_after_the_commit_leaves_its_vectors(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """And a failure before it leaves none."""
+    root = make_table(tmp_path / "t", 1)
+    create = Folder.create
+
+    class Late:
+        def __init__(self, new: Any, failure: BaseException, is_late: bool) -> None:
+            self.new, self.failure, self.is_late = new, failure, is_late
+
+        def __enter__(self) -> Any:
+            self.inner = self.new.__enter__()
+            return self
+
+        def __exit__(self, *error: Any) -> Any:
+            return self.new.__exit__(*error)
+
+        def write(self, data: bytes) -> int:
+            return self.inner.write(data)
+
+        def commit(self) -> None:
+            if self.is_late:
+                self.inner.commit()
+            raise self.failure
+
+    full, interrupt = StorageError("the disk is full"), KeyboardInterrupt()
+    for failure, is_late in ((full, False), (interrupt, False), (interrupt, True)):
+
+        def interfere(self: Folder, name: str, new: bool = False) -> Any:
+            made = create(self, name, new)
+            return Late(made, failure, is_late) if name.endswith(".json") else made  # noqa: B023
+
+        monkeypatch.setattr(Folder, "create", interfere)
+        with pytest.raises(type(failure)):
+            parquet_bloom.delete(root, 1, "id")
+        monkeypatch.setattr(Folder, "create", create)
+        assert len(list_vectors(root)) == is_late
+        assert list_ids(root) == [i for i in range(ROWS) if i != 1 or not is_late]
