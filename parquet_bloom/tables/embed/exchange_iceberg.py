@@ -43,7 +43,7 @@ from .exchange_files import (
 )
 from .hidden_rows import explain_hiding, explain_rewriting, require_deletable
 from .moved_deletes import DeletesMover, explain_deletes, name_beside
-from .new_data import AddedFile, split_by_partition
+from .new_data import NewDataFile, split_by_partition
 from .own_metadata import OWN_VERSION, SameSequence, checks_itself, write_own_metadata
 from .snapshot_writer import NewPath, SnapshotWriter, list_deletes
 
@@ -195,7 +195,7 @@ class IcebergTarget(Target):
             for new, each in zip(change.rewritten, metrics[: len(change.rewritten)], strict=True)
         }
         added = [
-            AddedFile(_name_in_table(new.path, contents), new.size, each, new.entry)
+            NewDataFile(_name_in_table(new.path, contents), new.size, each, new.entry)
             for new, each in zip(change.added, metrics[len(change.rewritten) :], strict=True)
         ]
         note = {"parquet-bloom.operation": change.operation}

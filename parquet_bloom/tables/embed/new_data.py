@@ -35,7 +35,7 @@ else:
 _HIGHEST_MANIFEST = 2  # of the format's versions; later tables may have such manifests
 
 
-class AddedFile(NamedTuple):
+class NewDataFile(NamedTuple):
     """A data file with new rows.
 
     Attributes
@@ -126,7 +126,7 @@ def write_data_manifest(
     table: PyicebergTable,
     output: OutputFile,
     snapshot_id: int,
-    files: Sequence[AddedFile],
+    files: Sequence[NewDataFile],
 ) -> int:
     """Write a manifest of data files that a snapshot adds, by the table's current spec; return its number of bytes.
 

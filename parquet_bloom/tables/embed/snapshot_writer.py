@@ -31,7 +31,7 @@ from ..table_snapshot import TableSnapshot
 from .exchange_files import RowChange
 from .hidden_rows import RowHider
 from .moved_deletes import DeleteChange, DeleteKey, DeletesMover, NewDelete, make_key, name_beside
-from .new_data import AddedFile, write_data_manifest, write_empty_list
+from .new_data import NewDataFile, write_data_manifest, write_empty_list
 
 if TYPE_CHECKING:
     import pyiceberg.table.snapshots as snapshots
@@ -111,7 +111,7 @@ class _FileChanges(NamedTuple):
     removed: Collection[str]
     deletes: Mapping[DeleteKey, DeleteChange]
     added_deletes: Mapping[str, Sequence[NewDelete]]
-    added: Sequence[AddedFile] = ()
+    added: Sequence[NewDataFile] = ()
 
     def find_in(self, files: ManifestFiles) -> int:
         """Return how many of the data files that change are in a manifest."""
@@ -220,7 +220,7 @@ class SnapshotWriter:
         self,
         change: RowChange,
         replaced: Mapping[str, NewPath],
-        added: Sequence[AddedFile],
+        added: Sequence[NewDataFile],
         snapshot: TableSnapshot,
         note: Mapping[str, str],
     ) -> Snapshot:
@@ -469,7 +469,7 @@ class SnapshotWriter:
         listed = self._list_manifest(manifest, sequence, {ADDED: len(draft.records)}, {ADDED: count})
         return listed | {_CONTENT: DELETES, _PARTITIONS: None, _MANIFEST_KEY: None, _FIRST_ROW: None}
 
-    def _write_new_data(self, added: Sequence[AddedFile], sequence: int) -> dict[int, object]:
+    def _write_new_data(self, added: Sequence[NewDataFile], sequence: int) -> dict[int, object]:
         """Write a manifest of new data files, and return what the list says of it."""
         table, path = self._contents.table, self._new_file(f"{self._name}-m{len(self.files)}.avro")
         spec_id, num_files = table.metadata.default_spec_id, len(added)
