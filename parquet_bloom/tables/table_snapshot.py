@@ -104,7 +104,7 @@ def find_deleted(parts: Sequence[RowsOfFile], read: ReadRows) -> NDArray[np.bool
         if deleted is None or not len(rows):
             continue
         here = slice(end - len(rows), end)
-        with _naming(path):
+        with naming_file(path):
             positions = deleted.find_positions(rows)
         result[here][positions - rows.start if isinstance(rows, range) else np.searchsorted(rows, positions)] = True
         values = deleted.values
@@ -113,7 +113,7 @@ def find_deleted(parts: Sequence[RowsOfFile], read: ReadRows) -> NDArray[np.bool
                 by_values[id(values)] = path, values, np.zeros(len(result), np.bool_)
             by_values[id(values)][2][here] = True
     for path, values, chosen in by_values.values():
-        with _naming(path):
+        with naming_file(path):
             columns = values.find_columns()
             if columns:
                 table = read(columns)
@@ -125,7 +125,7 @@ def find_deleted(parts: Sequence[RowsOfFile], read: ReadRows) -> NDArray[np.bool
 
 
 @contextmanager
-def _naming(path: str) -> Iterator[None]:
+def naming_file(path: str) -> Iterator[None]:
     """Name a file in errors that do not."""
     try:
         yield

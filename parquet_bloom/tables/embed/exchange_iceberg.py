@@ -18,6 +18,7 @@ from ...file.write_table import write_file
 from ...storage import is_url, resolve_filesystem
 from ...storage.index_folder import Folder
 from ...util.lazy import late_module
+from ...util.threads import in_order
 from ..iceberg.file_metrics import FileMetrics, find_modes, measure_file
 from ..iceberg.iceberg_deletes import AppliedDeletes
 from ..iceberg.iceberg_snapshot import Contents, make_snapshot
@@ -28,7 +29,7 @@ from ..iceberg.metadata_folder import CutShortError, list_predecessors, open_met
 from ..table_locations import require_inside, resolve_iceberg_path
 from .hidden_rows import explain_hiding, explain_rewriting, require_deletable
 from .moved_deletes import DeletesMover, explain_deletes, name_beside
-from .new_data import AddedFile, split_by_partition
+from .new_data import NewDataFile, split_by_partition
 from .new_files import NewFiles
 from .own_metadata import OWN_VERSION, SameSequence, checks_itself, write_own_metadata
 from .snapshot_writer import NewPath, SnapshotWriter, list_deletes
@@ -70,6 +71,8 @@ _REFUSALS = frozenset({
 })  # fmt: skip
 _TIMED_OUT, _NOT_IMPLEMENTED = 408, 501
 _REFUSING = {*range(400, 500), _NOT_IMPLEMENTED} - {_TIMED_OUT}
+
+_OPENED = 16  # new files at a time
 
 _SENDS, _PAUSE = 4, 0.2  # how often a commit is sent, and seconds after the first time, which double
 
@@ -174,7 +177,8 @@ class IcebergTarget(Target):
     def commit_rows(self, state: TableState, change: RowChange) -> int | None:
         contents: Contents = state.handle
         require_deletable(contents, change, self.name)
-        modes = find_modes(contents.schema, state.properties) if change.rewritten or change.added else {}
+        new_files: list[NewFile | RewrittenFile] = [*change.rewritten, *change.added]
+        modes = find_modes(contents.schema, state.properties) if new_files else {}
         fields = list_fields(contents.schema, state.schema)
 
         def measure(new: NewFile | RewrittenFile) -> FileMetrics:
@@ -184,9 +188,15 @@ class IcebergTarget(Target):
                     raise ParquetBloomError("the new file is not as it was written", path=new.path)
             return metrics
 
-        replaced = {new.old.entry: NewPath(_name_beside(new), new.size, measure(new)) for new in change.rewritten}
+        with in_order(measure, new_files, _OPENED) as measured:
+            metrics = list(measured)
+        replaced = {
+            new.old.entry: NewPath(_name_beside(new), new.size, each)
+            for new, each in zip(change.rewritten, metrics[: len(change.rewritten)], strict=True)
+        }
         added = [
-            AddedFile(_name_in_table(new.path, contents), new.size, measure(new), new.entry) for new in change.added
+            NewDataFile(_name_in_table(new.path, contents), new.size, each, new.entry)
+            for new, each in zip(change.added, metrics[len(change.rewritten) :], strict=True)
         ]
         note = {"parquet-bloom.operation": change.operation}
         return self._commit(state, lambda writer: writer.change_rows(change, replaced, added, state.snapshot, note), {})

@@ -13,7 +13,7 @@ from ..iceberg.iceberg_deletes import AppliedDeletes, find_target, make_vector_b
 from ..iceberg.iceberg_snapshot import Contents
 from ..iceberg.manifests import DeleteFile, Partition
 from ..table_locations import without_scheme
-from ..table_snapshot import TableSnapshot
+from ..table_snapshot import TableSnapshot, naming_file
 from .moved_deletes import (
     VECTORS_SINCE,
     DeleteChange,
@@ -64,8 +64,14 @@ def require_deletable(contents: Contents, change: RowChange, name: str) -> None:
     problem = explain_rewriting(version)
     if change.rewritten and problem is not None:
         raise ParquetBloomError(f"its files cannot be written anew without rows: {problem}", path=name)
+    changed = [*(rows.old for rows in change.hidden), *(new.old for new in change.rewritten)]
     counts = dict(zip(contents.manifests.paths, contents.manifests.record_counts, strict=True))
-    for old in (*(rows.old for rows in change.hidden), *(new.old for new in change.rewritten)):
+    named: set[object] = set()
+    for old in (*changed, *(rows.old for rows in change.removed)):
+        if old.entry not in counts or old.entry in named:
+            raise ParquetBloomError("the change is of a file that the table has not, or is named twice", path=old.path)
+        named.add(old.entry)
+    for old in changed:
         if old.reason is not None:
             raise ParquetBloomError(f"its rows cannot be deleted: {old.reason}", path=old.path)
     for old, rows in change.hidden:
@@ -147,7 +153,8 @@ class RowHider:
                     deleted = self._snapshot.deletes.get(old.path)
                     if deleted is not None:
                         count = self._contents.manifests.record_counts[self._rows[old.entry]]
-                        positions |= BitMap64(deleted.find_positions(range(count)).astype(np.uint64))
+                        with naming_file(old.path):
+                            positions |= BitMap64(deleted.find_positions(range(count)).astype(np.uint64))
                     blob, count = make_vector_blob(positions), len(positions)
                     where = puffin.add(old.entry, blob, count), len(blob)
                     new = NewDelete(path, "PUFFIN", self._sequence, 0, count, old.entry, *where, None, None)

@@ -35,7 +35,7 @@ else:
 _HIGHEST_MANIFEST = 2  # of the format's versions; later tables may have such manifests
 
 
-class AddedFile(NamedTuple):
+class NewDataFile(NamedTuple):
     """A data file with new rows.
 
     Attributes
@@ -105,14 +105,15 @@ def _transform(field: PartitionField, schema: Schema, rows: pa.Table) -> tuple[l
     if name is None:
         raise ParquetBloomError(f"its partitions are of a column of field id {field.source_id}, which it has not")
     column = select_field(rows, tuple(name.split("."))).combine_chunks()
-    encoded = (pa.concat_arrays(column.chunks) if isinstance(column, pa.ChunkedArray) else column).dictionary_encode(
-        null_encoding="encode"
-    )
+    array = pa.concat_arrays(column.chunks) if isinstance(column, pa.ChunkedArray) else column
+    is_plain = not isinstance(array.type, pa.BaseExtensionType)  # UUIDs are not
+    encoded = (array if is_plain else array.storage).dictionary_encode(null_encoding="encode")
+    distinct = encoded.dictionary if is_plain else pa.ExtensionArray.from_storage(array.type, encoded.dictionary)
     transform = field.transform.transform(schema.find_type(field.source_id))
     values: list[Any] = []
     known: dict[str, int] = {}
     numbers = []
-    for value in encoded.dictionary.to_pylist():
+    for value in distinct.to_pylist():
         found = transform(partitioning.partition_record_value(field, value, schema))
         number = known.setdefault(repr(found), len(values))
         if number == len(values):
@@ -125,7 +126,7 @@ def write_data_manifest(
     table: PyicebergTable,
     output: OutputFile,
     snapshot_id: int,
-    files: Sequence[AddedFile],
+    files: Sequence[NewDataFile],
 ) -> int:
     """Write a manifest of data files that a snapshot adds, by the table's current spec; return its number of bytes.
 

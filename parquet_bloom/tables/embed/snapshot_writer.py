@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Collection, Container, Mapping, Sequence
+from collections.abc import Callable, Collection, Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple
 from uuid import uuid4
@@ -30,7 +30,7 @@ from ..iceberg.manifests import (
 from ..table_snapshot import TableSnapshot
 from .hidden_rows import RowHider
 from .moved_deletes import DeleteChange, DeleteKey, DeletesMover, NewDelete, make_key, name_beside
-from .new_data import AddedFile, write_data_manifest, write_empty_list
+from .new_data import NewDataFile, write_data_manifest, write_empty_list
 from .table_target import RowChange
 
 if TYPE_CHECKING:
@@ -111,7 +111,7 @@ class _FileChanges(NamedTuple):
     removed: Collection[str]
     deletes: Mapping[DeleteKey, DeleteChange]
     added_deletes: Mapping[str, Sequence[NewDelete]]
-    added: Sequence[AddedFile] = ()
+    added: Sequence[NewDataFile] = ()
 
     def find_in(self, files: ManifestFiles) -> int:
         """Return how many of the data files that change are in a manifest."""
@@ -220,7 +220,7 @@ class SnapshotWriter:
         self,
         change: RowChange,
         replaced: Mapping[str, NewPath],
-        added: Sequence[AddedFile],
+        added: Sequence[NewDataFile],
         snapshot: TableSnapshot,
         note: Mapping[str, str],
     ) -> Snapshot:
@@ -469,7 +469,7 @@ class SnapshotWriter:
         listed = self._list_manifest(manifest, sequence, {ADDED: len(draft.records)}, {ADDED: count})
         return listed | {_CONTENT: DELETES, _PARTITIONS: None, _MANIFEST_KEY: None, _FIRST_ROW: None}
 
-    def _write_new_data(self, added: Sequence[AddedFile], sequence: int) -> dict[int, object]:
+    def _write_new_data(self, added: Sequence[NewDataFile], sequence: int) -> dict[int, object]:
         """Write a manifest of new data files, and return what the list says of it."""
         table, path = self._contents.table, self._new_file(f"{self._name}-m{len(self.files)}.avro")
         spec_id, num_files = table.metadata.default_spec_id, len(added)
@@ -477,8 +477,9 @@ class SnapshotWriter:
         manifest = ListedManifest(path, length, spec_id, sequence, None, num_files, 0, self.snapshot_id, DATA, None)
         after = self._read_files(manifest)
         counts = [new.metrics.num_rows for new in added]
-        expected = [new.path for new in added], counts, [tuple(new.partition) for new in added]
-        if repr((after.paths, after.record_counts, after.values)) != repr(expected):  # NaN is like NaN
+        expected = [new.path for new in added], counts, [_list_values(new.partition) for new in added]
+        # As texts, where NaN is like NaN.
+        if repr((after.paths, after.record_counts, list(map(_list_values, after.values)))) != repr(expected):
             problem = f"the manifest {path} of new data files is not as it should be: nothing was committed"
             raise ParquetBloomError(problem, path=self._table_name)
         self._partitions.update(after.partitions)
@@ -620,6 +621,11 @@ def _list_entries(stored: StoredRecords, manifest: ListedManifest, first_row: in
             entry._replace(sequence=sequence, file_sequence=file_sequence, first_row=first, snapshot_id=snapshot_id)
         )
     return entries
+
+
+def _list_values(partition: Iterable[object]) -> list[object]:
+    """Return partition values, of UUIDs their bytes."""
+    return [getattr(value, "bytes", value) for value in partition]
 
 
 def _set_bound(bounds: list[dict[str, Any]] | None, value: bytes | None) -> list[dict[str, Any]]:

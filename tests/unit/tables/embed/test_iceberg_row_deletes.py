@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import datetime as dt
+import decimal
 import errno
 import json
 import os
 import random
 import sqlite3
+import uuid
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import partial, partialmethod
@@ -294,8 +297,6 @@ def test_equality_deletes_do_not_apply_to_new_files(tmp_path: Path) -> None:
 
 def make_transforms(folder: Path) -> Any:
     """Return a table of thirty rows that is partitioned in several ways from now on, and these rows and thirty more."""
-    import datetime as dt
-
     from pyiceberg import transforms
 
     catalog = tables.make_catalog(folder)
@@ -360,6 +361,36 @@ def test_the_first_rows_of_a_table(tmp_path: Path, version: int) -> None:
         target.commit_rows(state, change)
 
 
+def test_partitions_of_every_type(tmp_path: Path) -> None:
+    """New rows get the partition values that readers show in the place of the columns."""
+    from pyiceberg.transforms import IdentityTransform
+
+    storage = pa.array([uuid.UUID(int=5).bytes, None], pa.binary(16))
+    values = {
+        "id": pa.array([0, 1], pa.int64()),
+        "a": pa.array([dt.date(1969, 12, 31), None]),
+        "t": pa.array([dt.datetime(1969, 12, 31, 23, 59, 59, 5), None], pa.timestamp("us")),
+        "c": pa.array([dt.time(1, 2, 3), None], pa.time64("us")),
+        "d": pa.array([decimal.Decimal("-123.45"), None], pa.decimal128(9, 2)),
+        "u": pa.ExtensionArray.from_storage(pa.uuid(), storage),
+        "b": pa.array([b"ab", None], pa.large_binary()),
+        "o": pa.array([False, None]),
+        "s": pa.array(["x/y é", None], pa.large_string()),
+        "x": pa.array([0.1, None], pa.float64()),
+    }
+    rows = pa.table(values)
+    table = tables.make_catalog(tmp_path).create_table("db.events", rows.schema)
+    with table.update_spec() as update:
+        for name in rows.column_names[1:]:
+            update.add_field(name, IdentityTransform(), f"of {name}")
+    target = open_target(table)
+    state = target.read_state()
+    target.commit_rows(state, RowChange([], [], "upsert", added=write_new(state, rows)))
+    assert read(table) == [0, 1]
+    shown = parquet_bloom.dataset(iceberg(tables.reload(table))).scan().to_arrow().sort_by("id")
+    assert shown.to_pylist() == tables.reload(table).scan().to_arrow().sort_by("id").to_pylist() == rows.to_pylist()
+
+
 @pytest.mark.parametrize("version", [2, 3])
 def test_rows_are_hidden_and_added_in_one_commit(tmp_path: Path, version: int) -> None:
     table, rows = make_transforms(tmp_path)
@@ -401,6 +432,8 @@ def test_what_is_refused_by_name(tmp_path: Path) -> None:
     for rows in ([-1], [100], [3, 3], []):
         with pytest.raises(ParquetBloomError, match="are not numbers of its 100 rows in ascending order"):
             delete(table, {path: rows})
+    with pytest.raises(ParquetBloomError, match="a file that the table has not, or is named twice"):
+        delete(table, {path: [1]}, [path])
     assert files_in(tmp_path) == files
     delete(table, {path: [99]})  # its manifest is of version 1
     assert len(read(table)) == 99
