@@ -105,6 +105,49 @@ def test_a_file_without_rows_leaves_the_table(tmp_path: Path) -> None:
     assert not parquet_bloom.delete(root, where="id >= 0").changed
 
 
+def test_files_are_written_anew_where_a_table_has_no_vectors(tmp_path: Path) -> None:
+    """Bounds of the old file hold, nulls are counted anew, and what is left in older versions is said."""
+    root = str(tmp_path / "t")
+    rows = pa.table(
+        {"id": range(10), "n": [None] * 5 + [1.5, 2.0, 3.0, 4.0, 5.0], "s": [{"a": i % 2 or None} for i in range(10)]}
+    )
+    deltalake.write_deltalake(root, rows)
+    deltalake.write_deltalake(root, make_rows(1).select(["id"]), mode="append", schema_mode="merge")
+    dry = parquet_bloom.delete(root, [*range(5, 10), 150], "id", dry_run=True)
+    assert (dry.num_rows, [file.output for file in dry.files]) == (6, [None, None])
+    assert len(list(Path(root).glob("*.parquet"))) == 2
+    report = parquet_bloom.delete(root, [*range(5, 10), 150], "id")
+    assert ({file.how for file in report.files}, report.rows_after, list_vectors(root)) == ({"rewritten"}, 0, [])
+    assert list_ids(root) == [*range(5), *(i for i in range(100, 200) if i != 150)]
+    assert list_ids(root, 1) == [*range(10), *range(100, 200)]
+    statistics = [json.loads(action["add"]["stats"]) for action in read_commit(root, 2) if "add" in action]
+    (few,) = [each for each in statistics if each["numRecords"] == 5]
+    assert few["nullCount"] == {"id": 0, "n": 5, "s": {"a": 3}}
+    assert (few["minValues"]["id"], few["maxValues"]["id"], few["tightBounds"]) == (0, 9, False)
+    assert parquet_bloom.read_table(root, "n IS NULL AND id = 3").num_rows == 1
+    assert [one.known for one in report.held] == [True, False, False]
+    assert "versions of the table up to 1" in str(report)
+    assert parquet_bloom.upsert(root, parquet_bloom.read_table(root, "id = 3"), "id").files[0].how == "rewritten"
+    assert list_ids(root) == [*range(5), *(i for i in range(100, 200) if i != 150)]
+
+
+def test_rewriting_takes_hidden_rows_out_as_well(tmp_path: Path) -> None:
+    root = make_table(tmp_path / "t", 1)
+    parquet_bloom.delete(root, [5, 6], "id")
+    report = parquet_bloom.delete(root, 7, "id", mode="rewrite")
+    assert (report.num_rows, report.files[0].how) == (1, "rewritten")
+    assert pq.read_metadata(report.files[0].output).num_rows == ROWS - 3
+    (add,) = [action["add"] for action in read_commit(root, 2) if "add" in action]
+    assert "deletionVector" not in add
+    assert list_ids(root) == [i for i in range(ROWS) if i not in (5, 6, 7)]
+    tracked = make_table(tmp_path / "tracked", 1)
+    log = Path(tracked, "_delta_log", f"{0:020d}.json")
+    name = '"delta.enableDeletionVectors"'
+    log.write_text(log.read_text().replace(name, f'"delta.enableRowTracking":"true",{name}'))
+    with pytest.raises(ParquetBloomError, match="gives rows ids, which they would lose"):
+        parquet_bloom.delete(tracked, 7, "id", mode="rewrite")
+
+
 def test_rows_are_chosen_by_keys_and_predicates(tmp_path: Path) -> None:
     root = make_table(tmp_path / "t")
     keys = tmp_path / "keys.parquet"
