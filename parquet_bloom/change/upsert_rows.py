@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 WhenMatched = Literal["update", "keep"]
 
 _SHOWN = 20  # files that the text of a report lists
-_SHOWN_KEYS = 3
+SHOWN_KEYS = 3
 
 
 @shown_redacted
@@ -146,19 +146,14 @@ def upsert(
         whether the commit succeeded; the text says so.
     """
     started = time.perf_counter()
-    if when_matched not in ("update", "keep"):
-        raise ParquetBloomError(f"when_matched must be 'update' or 'keep', got {when_matched!r}")
-    require_retries(retries)
-    names = [on] if isinstance(on, str) else list(on)
-    if not names:
-        raise PredicateError("a key needs a column")
+    names = check_arguments(on, when_matched, retries)
     given = _read(rows)
     target = open_target(table, catalog, storage_options)
     num_kept = num_null = 0
 
     def plan(state: TableState, new_files: NewFiles) -> Planned:
         nonlocal num_kept, num_null
-        fitted = _fit(given, state.snapshot.schema, target.name)
+        fitted = fit_rows(given, state.snapshot.schema, target.name)
         keys = _select_keys(fitted, names, target.name)
         num_null = fitted.num_rows - keys.num_rows
         source = make_source(target, state, storage_options)
@@ -172,7 +167,7 @@ def upsert(
             is_new = _find_new(fitted, names, locator.read_table(keys)["key"])
             num_kept = fitted.num_rows - len(is_new)
             fitted = take(fitted, is_new)
-        filters = [name for name in names if not pa.types.is_boolean(fitted.schema.field(name).type)]
+        filters = select_filtered(fitted.schema, names)
         added = target.write_rows(state, fitted, filters, new_files) if fitted.num_rows and not dry_run else ()
         return plan_deletes(target, state, found, "upsert", tuple(added))
 
@@ -192,6 +187,17 @@ def upsert(
     )
 
 
+def check_arguments(on: str | Sequence[str], when_matched: str, retries: object) -> list[str]:
+    """Return the names of the key's columns; raise ParquetBloomError for arguments that are none."""
+    if when_matched not in ("update", "keep"):
+        raise ParquetBloomError(f"when_matched must be 'update' or 'keep', got {when_matched!r}")
+    require_retries(retries)
+    names = [on] if isinstance(on, str) else list(on)
+    if not names:
+        raise PredicateError("a key needs a column")
+    return names
+
+
 def _read(rows: object) -> pa.Table:
     """Return what a caller gives as a table; raise ParquetBloomError if it is none."""
     if isinstance(rows, pa.Table):
@@ -206,7 +212,7 @@ def _read(rows: object) -> pa.Table:
     raise ParquetBloomError(f"{problem}, not {type(rows).__name__}")
 
 
-def _fit(rows: pa.Table, schema: pa.Schema, path: str) -> pa.Table:
+def fit_rows(rows: pa.Table, schema: pa.Schema, path: str) -> pa.Table:
     """Return rows in the columns and types of a table.
 
     Raises
@@ -269,12 +275,7 @@ def _select_keys(rows: pa.Table, names: Sequence[str], path: str) -> pa.Table:
     PredicateError
         Two rows have the same key, or a column has no values that are equal or not.
     """
-    for name in names:
-        if name not in rows.column_names:
-            raise UnknownColumnError("the table has no such column", path=path, column=name)
-        kind = rows.schema.field(name).type
-        if pa.types.is_nested(kind) or pa.types.is_floating(kind):
-            raise PredicateError(f"a column of the type {kind} cannot be a key", path=path, column=name)
+    require_keys(rows.schema, names, path)
     keys = rows.select(list(names))
     for name in names:
         if keys[name].null_count:
@@ -282,12 +283,33 @@ def _select_keys(rows: pa.Table, names: Sequence[str], path: str) -> pa.Table:
     counted = show_stored(keys).group_by(list(names)).aggregate([([], "count_all")])
     twice = counted.filter(pc.greater(counted["count_all"], 1))
     if twice.num_rows:
-        shown = [tuple(row[name] for name in names) for row in twice.slice(0, _SHOWN_KEYS).to_pylist()]
-        text = ", ".join(str(key[0]) if len(key) == 1 else str(key) for key in shown)
-        more = f" and {twice.num_rows - len(shown):,} more" if twice.num_rows > len(shown) else ""
-        problem = f"several of the rows have the same key: {text}{more}"
-        raise PredicateError(problem, path=path, column=names[0])
+        shown = [tuple(row[name] for name in names) for row in twice.slice(0, SHOWN_KEYS).to_pylist()]
+        raise make_twice_error(shown, twice.num_rows, names, path)
     return keys
+
+
+def require_keys(schema: pa.Schema, names: Sequence[str], path: str) -> None:
+    """Raise UnknownColumnError or PredicateError unless columns of a table can be a key."""
+    for name in names:
+        if name not in schema.names:
+            raise UnknownColumnError("the table has no such column", path=path, column=name)
+        kind = schema.field(name).type
+        if pa.types.is_nested(kind) or pa.types.is_floating(kind):
+            raise PredicateError(f"a column of the type {kind} cannot be a key", path=path, column=name)
+
+
+def make_twice_error(
+    shown: Sequence[tuple[object, ...]], number: int, names: Sequence[str], path: str
+) -> PredicateError:
+    """Return the error for rows with the same key; `shown` are the first of a number of such keys."""
+    text = ", ".join(str(key[0]) if len(key) == 1 else str(key) for key in shown)
+    more = f" and {number - len(shown):,} more" if number > len(shown) else ""
+    return PredicateError(f"several of the rows have the same key: {text}{more}", path=path, column=names[0])
+
+
+def select_filtered(schema: pa.Schema, names: Sequence[str]) -> list[str]:
+    """Return the columns of a key that get filters in new files."""
+    return [name for name in names if not pa.types.is_boolean(schema.field(name).type)]
 
 
 def _find_new(rows: pa.Table, names: Sequence[str], known: pa.ChunkedArray) -> np.ndarray:
