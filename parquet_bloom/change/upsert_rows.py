@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 WhenMatched = Literal["update", "keep"]
 
 _SHOWN = 20  # files that the text of a report lists
-_SHOWN_KEYS = 3
+SHOWN_KEYS = 3
 
 
 @shown_redacted
@@ -151,10 +151,7 @@ def upsert(
         whether the commit succeeded; the text says so.
     """
     started = time.perf_counter()
-    if when_matched not in ("update", "keep"):
-        raise ParquetBloomError(f"when_matched must be 'update' or 'keep', got {when_matched!r}")
-    require_retries(retries)
-    names = list_columns(on)
+    names = check_arguments(on, when_matched, retries)
     given = _read(rows)
     target = open_target(table, catalog, storage_options)
     deletes = DeletesPlanner(target, dry_run=dry_run, threads=threads)
@@ -176,7 +173,7 @@ def upsert(
             is_new = _find_new(fitted, names, locator.read_table(keys)["key"])
             num_kept = fitted.num_rows - len(is_new)
             fitted = take(fitted, is_new)
-        filters = [name for name in names if not pa.types.is_boolean(fitted.schema.field(name).type)]
+        filters = select_filtered(fitted.schema, names)
         added = target.write_rows(state, fitted, filters, new_files) if fitted.num_rows and not dry_run else ()
         return deletes.plan(state, found, "upsert", new_files, tuple(added))
 
@@ -194,6 +191,14 @@ def upsert(
         done.attempts,
         time.perf_counter() - started,
     )
+
+
+def check_arguments(on: str | Sequence[str], when_matched: str, retries: object) -> list[str]:
+    """Return the names of the key's columns; raise ParquetBloomError for arguments that are none."""
+    if when_matched not in ("update", "keep"):
+        raise ParquetBloomError(f"when_matched must be 'update' or 'keep', got {when_matched!r}")
+    require_retries(retries)
+    return list_columns(on)
 
 
 def _read(rows: object) -> pa.Table:
@@ -220,12 +225,7 @@ def _select_keys(rows: pa.Table, names: Sequence[str], path: str) -> pa.Table:
     PredicateError
         Two rows have the same key, or a column has no values that are equal or not.
     """
-    for name in names:
-        if name not in rows.column_names:
-            raise UnknownColumnError("the table has no such column", path=path, column=name)
-        kind = rows.schema.field(name).type
-        if pa.types.is_nested(kind) or pa.types.is_floating(kind):
-            raise PredicateError(f"a column of the type {kind} cannot be a key", path=path, column=name)
+    require_keys(rows.schema, names, path)
     keys = rows.select(list(names))
     for name in names:
         if keys[name].null_count:
@@ -233,12 +233,33 @@ def _select_keys(rows: pa.Table, names: Sequence[str], path: str) -> pa.Table:
     counted = show_stored(keys).group_by(list(names)).aggregate([([], "count_all")])
     twice = counted.filter(pc.greater(counted["count_all"], 1))
     if twice.num_rows:
-        shown = [tuple(row[name] for name in names) for row in twice.slice(0, _SHOWN_KEYS).to_pylist()]
-        text = ", ".join(str(key[0]) if len(key) == 1 else str(key) for key in shown)
-        more = f" and {twice.num_rows - len(shown):,} more" if twice.num_rows > len(shown) else ""
-        problem = f"several of the rows have the same key: {text}{more}"
-        raise PredicateError(problem, path=path, column=names[0])
+        shown = [tuple(row[name] for name in names) for row in twice.slice(0, SHOWN_KEYS).to_pylist()]
+        raise make_twice_error(shown, twice.num_rows, names, path)
     return keys
+
+
+def require_keys(schema: pa.Schema, names: Sequence[str], path: str) -> None:
+    """Raise UnknownColumnError or PredicateError unless columns of a table can be a key."""
+    for name in names:
+        if name not in schema.names:
+            raise UnknownColumnError("the table has no such column", path=path, column=name)
+        kind = schema.field(name).type
+        if pa.types.is_nested(kind) or pa.types.is_floating(kind):
+            raise PredicateError(f"a column of the type {kind} cannot be a key", path=path, column=name)
+
+
+def make_twice_error(
+    shown: Sequence[tuple[object, ...]], number: int, names: Sequence[str], path: str
+) -> PredicateError:
+    """Return the error for rows with the same key; `shown` are the first of a number of such keys."""
+    text = ", ".join(str(key[0]) if len(key) == 1 else str(key) for key in shown)
+    more = f" and {number - len(shown):,} more" if number > len(shown) else ""
+    return PredicateError(f"several of the rows have the same key: {text}{more}", path=path, column=names[0])
+
+
+def select_filtered(schema: pa.Schema, names: Sequence[str]) -> list[str]:
+    """Return the columns of a key that get filters in new files."""
+    return [name for name in names if not pa.types.is_boolean(schema.field(name).type)]
 
 
 def _find_new(rows: pa.Table, names: Sequence[str], known: pa.ChunkedArray) -> np.ndarray:

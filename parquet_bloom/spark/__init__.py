@@ -19,6 +19,7 @@ from .read_orc import read_orc
 from .read_table import read_table
 from .semi_join import semi_join_prune
 from .source.datasource import register
+from .upsert_into_table import upsert
 from .write_options import write_options
 
 __all__ = [
@@ -41,6 +42,7 @@ __all__ = [
     "read_table",
     "register",
     "semi_join_prune",
+    "upsert",
     "verify",
     "write_options",
 ]

@@ -208,16 +208,16 @@ def _resolve(paths: Any, storage_options: Mapping[str, Any] | None) -> Any:
 
 def _make_schema(located: pa.Schema) -> StructType:
     """Return the schema of positions in Spark's types."""
-    key = spark_type(located.field("key").type)
-    if key is None:
-        raise UnreadableColumnError(f"Spark has no type for a key of {located.field('key').type}")
-    fields = [StructField("key", key), StructField("path", StringType())]
+    fields = [StructField("key", find_key_type(located.field("key").type)), StructField("path", StringType())]
     return StructType([*fields, StructField("row_group", IntegerType()), StructField("row", LongType())])
 
 
-def find_key_type(located: pa.Schema) -> DataType:
-    """Return the type of a key in Spark's types, given the schema of positions."""
-    return _make_schema(located)["key"].dataType
+def find_key_type(key: pa.DataType) -> DataType:
+    """Return the type of a key in Spark's types; raise UnreadableColumnError if there is none."""
+    found = spark_type(key)
+    if found is None:
+        raise UnreadableColumnError(f"Spark has no type for a key of {key}")
+    return found
 
 
 def select_keys(keys: DataFrame, column: str | Sequence[str], of_key: DataType) -> DataFrame:

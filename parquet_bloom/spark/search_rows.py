@@ -89,7 +89,7 @@ class ExecutorSearch:
         on = self.search.on
         assert on is not None
         if parse_expression(on, schema) is None:
-            of_key = find_key_type(Locator(source, schema, None, on, ScanOptions()).schema)
+            of_key = find_key_type(Locator(source, schema, None, on, ScanOptions()).schema.field("key").type)
         else:
             of_key = StringType()
         selected = select_keys(frame, on, of_key)

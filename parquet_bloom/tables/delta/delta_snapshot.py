@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import date
 from typing import TYPE_CHECKING, Any
 
@@ -352,6 +352,11 @@ class DeltaSnapshot(TableSnapshot):
             leaf = None if column in self.partition_values.column_names else self.leaves.get(column)
             self._statistics[column] = None if leaf is None else make_statistics(self.actions, leaf)
         return self._statistics[column]
+
+    def without_files(self) -> DeltaSnapshot:
+        """Return what is the same whatever files the table has: its columns and how files name them."""
+        no_values = self.partition_values.slice(0, 0)
+        return replace(self, files=[], partition_values=no_values, deletes={}, undefined={}, actions=pa.table({}))
 
     def name_files(self) -> Mapping[str, str]:
         """Return {path: name of the file in the log}."""

@@ -6,6 +6,7 @@ import os
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 from uuid import UUID, uuid4
 
@@ -26,7 +27,6 @@ from ..delta.delta_vectors import name_vector_file
 from ..delta.parsed_statistics import make_statistics_text
 from ..table_snapshot import make_missing_error
 from .delta_rows import delete_rows, explain_hiding, explain_rewriting, name_in_log, require_deletable
-from .new_files import NewFiles
 from .table_target import (
     WAY_OUT,
     CommitConflict,
@@ -34,6 +34,7 @@ from .table_target import (
     LiveFile,
     NewFile,
     RowChange,
+    RowFileWriter,
     TableState,
     Target,
     find_outside,
@@ -67,6 +68,18 @@ _MEMBERS = frozenset({
 _OPERATIONS = {"delete": "DELETE", "upsert": "MERGE"}  # as the history of other writers names them
 
 _LOCK = "aws_s3_locking_provider"
+
+
+@dataclass(frozen=True)
+class _DeltaRows:
+    """Writes new rows into files; see `RowFileWriter`."""
+
+    snapshot: DeltaSnapshot
+    filesystem: object | None
+
+    def __call__(self, rows: pa.Table, filters: Sequence[str]) -> Iterator[tuple[str, NewFile | None]]:
+        for path, file in write_rows(self.snapshot, rows, filters, self.filesystem):
+            yield path, None if file is None else NewFile(path, file.size, file.num_rows, file.add)
 
 
 class DeltaTarget(Target):
@@ -142,17 +155,10 @@ class DeltaTarget(Target):
         note = {"operation": "embed", "columns": list(columns)}
         return self._commit(state, "EMBED BLOOM FILTERS", sums, note, _make_exchanges(exchanges))
 
-    def write_rows(
-        self, state: TableState, rows: pa.Table, filters: Sequence[str], new_files: NewFiles
-    ) -> list[NewFile]:
+    def make_row_writer(self, state: TableState) -> RowFileWriter:
         assert isinstance(state.snapshot, DeltaSnapshot)
         require_appendable(state.snapshot, state.properties)
-        written = []
-        for path, file in write_rows(state.snapshot, rows, filters, self.filesystem):
-            new_files.expect([path])
-            if file is not None:
-                written.append(NewFile(path, file.size, file.num_rows, file.add))
-        return written
+        return _DeltaRows(state.snapshot.without_files(), self.filesystem)
 
     def commit_rows(self, state: TableState, change: RowChange) -> int | None:
         require_deletable(state.properties, self.name)

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 from uuid import uuid4
@@ -30,7 +31,6 @@ from ..table_locations import require_inside, resolve_iceberg_path
 from .hidden_rows import explain_hiding, explain_rewriting, require_deletable
 from .moved_deletes import DeletesMover, explain_deletes, name_beside
 from .new_data import NewDataFile, split_by_partition
-from .new_files import NewFiles
 from .own_metadata import OWN_VERSION, SameSequence, checks_itself, write_own_metadata
 from .snapshot_writer import NewPath, SnapshotWriter, list_deletes
 from .table_target import (
@@ -41,6 +41,7 @@ from .table_target import (
     NewFile,
     RewrittenFile,
     RowChange,
+    RowFileWriter,
     TableState,
     Target,
     UnfitFiles,
@@ -48,7 +49,9 @@ from .table_target import (
 )
 
 if TYPE_CHECKING:
+    import pyiceberg.catalog.noop as noop
     import pyiceberg.exceptions as exceptions
+    import pyiceberg.table as iceberg_table
     import pyiceberg.table.refs as refs
     import pyiceberg.table.update as changes
     from pyiceberg.catalog import Catalog
@@ -58,7 +61,8 @@ if TYPE_CHECKING:
     from pyiceberg.table.snapshots import Snapshot
     from pyiceberg.table.update import TableRequirement, TableUpdate
 else:
-    exceptions = late_module("pyiceberg.exceptions")
+    noop, exceptions = late_module("pyiceberg.catalog.noop"), late_module("pyiceberg.exceptions")
+    iceberg_table = late_module("pyiceberg.table")
     refs, changes = late_module("pyiceberg.table.refs"), late_module("pyiceberg.table.update")
 
 _HIGHEST_FORMAT = 3
@@ -75,6 +79,29 @@ _REFUSING = {*range(400, 500), _NOT_IMPLEMENTED} - {_TIMED_OUT}
 _OPENED = 16  # new files at a time
 
 _SENDS, _PAUSE = 4, 0.2  # how often a commit is sent, and seconds after the first time, which double
+
+
+@dataclass(frozen=True)
+class _IcebergRows:
+    """Writes new rows into files; see `RowFileWriter`.
+
+    Attributes
+    ----------
+    table : pyiceberg's, without the catalog, which cannot be sent to other processes.
+    """
+
+    table: PyicebergTable
+    name: str
+    filesystem: object | None
+
+    def __call__(self, rows: pa.Table, filters: Sequence[str]) -> Iterator[tuple[str, NewFile | None]]:
+        requested = {name: FilterOptions() for name in filters}
+        for partition, name, part in split_by_partition(self.table, rows):
+            path = resolve_iceberg_path(name, self.name)
+            yield path, None
+            Folder(os.path.dirname(path), self.filesystem).make()
+            size = write_file(part, path, requested, self.filesystem, compression="zstd").new_size
+            yield path, NewFile(path, size, part.num_rows, partition)
 
 
 class IcebergTarget(Target):
@@ -161,18 +188,12 @@ class IcebergTarget(Target):
         write = (lambda writer: writer.exchange(replaced, note)) if exchanges else None
         return self._commit(state, write, properties)
 
-    def write_rows(
-        self, state: TableState, rows: pa.Table, filters: Sequence[str], new_files: NewFiles
-    ) -> list[NewFile]:
-        requested = {name: FilterOptions() for name in filters}
-        written = []
-        for partition, name, part in split_by_partition(state.handle.table, rows):
-            path = resolve_iceberg_path(name, self.name)
-            new_files.expect([path])
-            Folder(os.path.dirname(path), self.filesystem).make()
-            size = write_file(part, path, requested, self.filesystem, compression="zstd").new_size
-            written.append(NewFile(path, size, part.num_rows, partition))
-        return written
+    def make_row_writer(self, state: TableState) -> RowFileWriter:
+        table = state.handle.table
+        detached = iceberg_table.Table(
+            table.name(), table.metadata, table.metadata_location, table.io, noop.NoopCatalog("none")
+        )
+        return _IcebergRows(detached, self.name, self.filesystem)
 
     def commit_rows(self, state: TableState, change: RowChange) -> int | None:
         contents: Contents = state.handle

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple
 
@@ -110,6 +110,12 @@ class NewFile(NamedTuple):
     size: int
     num_rows: int
     entry: Any
+
+
+RowFileWriter = Callable[[pa.Table, Sequence[str]], Iterator[tuple[str, NewFile | None]]]
+"""Writes rows, in the columns and types of a table, into files that have filters for some top-level columns. Yields the
+path of each file before it is written, and once more with the file after that. Other processes may call it. Raises
+ParquetBloomError if a value cannot be written."""
 
 
 class RowChange(NamedTuple):
@@ -241,22 +247,25 @@ class Target(ABC):
         """
 
     @abstractmethod
-    def write_rows(
-        self, state: TableState, rows: pa.Table, filters: Sequence[str], new_files: NewFiles
-    ) -> list[NewFile]:
-        """Write new rows into files, to be added by `commit_rows`.
-
-        Parameters
-        ----------
-        rows : in the columns and types of the state's schema.
-        filters : top-level columns that get filters.
-        new_files : gets the files.
+    def make_row_writer(self, state: TableState) -> RowFileWriter:
+        """Return what writes new rows into files, to be added by `commit_rows`.
 
         Raises
         ------
         ParquetBloomError
-            Rows cannot be added to such a table, or a value cannot be written.
+            Rows cannot be added to such a table.
         """
+
+    def write_rows(
+        self, state: TableState, rows: pa.Table, filters: Sequence[str], new_files: NewFiles
+    ) -> list[NewFile]:
+        """Write new rows into files; see `make_row_writer`. `new_files` gets the files."""
+        written = []
+        for path, file in self.make_row_writer(state)(rows, filters):
+            new_files.expect([path])
+            if file is not None:
+                written.append(file)
+        return written
 
     @abstractmethod
     def commit_rows(self, state: TableState, change: RowChange) -> int | None:
