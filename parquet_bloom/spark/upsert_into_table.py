@@ -14,7 +14,7 @@ import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from ..change.commit_rows import Planned, commit, make_source
+from ..change.commit_rows import DeletesPlanner, Planned, commit, make_source
 from ..change.find_rows import FoundRows
 from ..change.fit_rows import fit
 from ..change.upsert_rows import (
