@@ -115,6 +115,23 @@ def test_delete_from_iceberg(spark: Any, tmp_path: Path) -> None:
     assert list_ids(tables.reload(table)) == [id for id in before if id not in (before[0], before[-1])]
 
 
+def test_object_store(spark: Any, tmp_path: Path, s3: Any) -> None:
+    """A table's commit, new rows, and files that are replaced."""
+    roots = Path(make_delta(tmp_path / "t")), Path(make_lake(tmp_path / "lake"))
+    for path in (path for root in roots for path in root.rglob("*") if path.is_file()):
+        s3.put(str(path.relative_to(tmp_path)), path.read_bytes())
+    options = s3.storage_options
+    keys = spark.createDataFrame([(5,), (150,)], "id long")
+    assert parquet_bloom.spark.delete(spark, s3.url("t"), keys, "id", storage_options=options).num_rows == 2
+    rows = spark.createDataFrame(make_rows(FILES).slice(0, 5))
+    report = parquet_bloom.spark.upsert(spark, s3.url("t"), rows, "id", storage_options=options)
+    assert (report.num_added, report.num_replaced) == (5, 0)
+    table = parquet_bloom.delta(s3.url("t"), storage_options=options)
+    assert list_ids(table) == sorted([*without(5, 150), *range(FILES * ROWS, FILES * ROWS + 5)])
+    erased = parquet_bloom.spark.erase(spark, s3.url("lake"), keys, "id", storage_options=options)
+    assert (erased.num_rows, erased.rows_after, len(erased.files)) == (2, 0, 2)
+
+
 def test_rows_are_located_anew_after_a_conflict(spark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     root = make_delta(tmp_path / "t")
     find, writers = search_rows.ExecutorSearch.find, [make_rows(1)]

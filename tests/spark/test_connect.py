@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import os
+from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 import parquet_bloom.spark
@@ -311,3 +314,26 @@ answer = [
 ]
 """
     assert connect.run(code, path=lake) == [1999, 4, True, 1, "u6", 0]
+
+
+def test_changes(connect: Any, tmp_path: Path) -> None:
+    """Rows of a table are replaced and deleted, those of a file erased."""
+    deltalake = pytest.importorskip("deltalake")
+    rows = pa.table({"id": pa.array(range(100), pa.int64()), "text": ["old"] * 100})
+    deltalake.write_deltalake(tmp_path / "t", rows, configuration={"delta.enableDeletionVectors": "true"})
+    (tmp_path / "lake").mkdir()
+    pq.write_table(rows, tmp_path / "lake" / "0.parquet")
+    code = """
+keys = spark.createDataFrame([(5,), (7,), (None,)], "id long")
+rows = spark.createDataFrame([(8, "new"), (100, "new")], "id long, text string")
+table, lake = f"{folder}/t", f"{folder}/lake"
+replaced = parquet_bloom.spark.upsert(spark, table, rows, "id")
+deleted = parquet_bloom.spark.delete(spark, table, keys, "id")
+erased = parquet_bloom.spark.erase(spark, lake, keys, "id")
+answer = [replaced.num_added, replaced.num_replaced, deleted.num_rows, erased.num_rows, erased.rows_after]
+"""
+    assert connect.run(code, folder=str(tmp_path)) == [2, 1, 2, 2, 0]
+    found = pa.table(deltalake.DeltaTable(tmp_path / "t").scan()).to_pylist()
+    expected = {id: "new" if id in (8, 100) else "old" for id in range(101) if id not in (5, 7)}
+    assert {row["id"]: row["text"] for row in found} == expected
+    assert len(found) == len(expected)
