@@ -24,7 +24,7 @@ from ..scan.scan_source import ScanSource
 from ..storage import is_local, is_url
 from ..storage.index_folder import Folder
 from ..storage.local.local_rewrite import leftovers_below
-from ..storage.paths import as_utf8
+from ..storage.paths import as_utf8, path_text
 from ..util.threads import processors
 from .erase_report import ErasedFile, EraseReport
 from .find_rows import Find, RowsByPath, RowSearch
@@ -282,7 +282,7 @@ def _plan_outputs(
     """
     if output is None:
         return dict.fromkeys(paths)
-    target = os.fspath(output)
+    target = path_text(output)
     is_folder = target.endswith("/") or (is_local(filesystem, [target]) and os.path.isdir(target))
     if isinstance(lake, str | os.PathLike) and listed == [os.fsdecode(lake)] and not is_folder:
         return dict.fromkeys(paths, target)
@@ -334,7 +334,7 @@ def _find_held(source: ScanSource, output: object, index: object, report: EraseR
 
 def _given_paths(source: ScanSource) -> list[str]:
     given = source.paths if isinstance(source.paths, list) else [source.paths]
-    return [os.fsdecode(path) for path in given if path is not None]
+    return [path_text(path) for path in given if path is not None]
 
 
 def _local_folders(source: ScanSource) -> list[str]:

@@ -6,7 +6,7 @@ import pyarrow as pa
 
 from ..errors import ParquetBloomError, UnknownColumnError, first_line
 from ..hashing.arrow_keys import plain
-from ..util.arrow_values import to_numpy
+from ..util.arrow_values import keep, to_numpy
 
 
 def fit(rows: pa.Table, schema: pa.Schema, path: str) -> pa.Table:
@@ -32,10 +32,9 @@ def fit(rows: pa.Table, schema: pa.Schema, path: str) -> pa.Table:
             number = "lack this column" if column.name not in rows.column_names else "have several columns of this name"
             raise UnknownColumnError(f"the rows {number} of the table", path=path, column=column.name)
         fitted = _fit_column(_decode(rows[column.name]), column, path)
-        if not column.nullable and fitted.null_count:
-            raise ParquetBloomError(
-                "the rows have a null, which the table does not allow", path=path, column=column.name
-            )
+        missing = next(filter(None, (_find_null(chunk, column, column.name) for chunk in fitted.chunks)), None)
+        if missing is not None:
+            raise ParquetBloomError("the rows have a null, which the table does not allow", path=path, column=missing)
         columns.append(fitted)
     return pa.table(columns, schema=schema)
 
@@ -66,6 +65,22 @@ def _fit_column(values: pa.ChunkedArray, column: pa.Field, path: str) -> pa.Chun
         problem = f"a value of the rows, of the type {values.type}, would be another in its type {column.type}"
         raise ParquetBloomError(f"{problem}: round it first", path=path, column=column.name)
     return fitted
+
+
+def _find_null(values: pa.Array, field: pa.Field, name: str) -> str | None:
+    """Return the first field that has a null and may have none, among a column and what is nested in it."""
+    if not field.nullable and values.null_count:
+        return name
+    if not pa.types.is_nested(values.type):
+        return None
+    present = keep(values, values.is_valid()) if values.null_count else values
+    parts = present.flatten() if pa.types.is_struct(values.type) else [_flatten(present)]
+    for number, part in enumerate(parts):
+        inner = values.type.field(number)
+        found = _find_null(part, inner, f"{name}.{inner.name}")
+        if found is not None:
+            return found
+    return None
 
 
 def _pair_fields(given: pa.DataType, wanted: pa.DataType) -> list[tuple[pa.Field, pa.Field]]:
@@ -110,7 +125,7 @@ def _is_exact(given: pa.Array, fitted: pa.Array) -> bool:
         parts, others = given.flatten(), fitted.flatten()
         return all(_is_exact(part, others[wanted.get_field_index(kind[i].name)]) for i, part in enumerate(parts))
     if types.is_nested(kind):
-        return _is_exact(given.flatten(), fitted.flatten())
+        return _is_exact(_flatten(given), _flatten(fitted))
     if types.is_floating(kind) and types.is_floating(wanted):
         one, other = (to_numpy(array.cast(pa.float64()).drop_null()) for array in (given, fitted))
         return bool(((one == other) | ((one != one) & (other != other))).all())
@@ -118,3 +133,10 @@ def _is_exact(given: pa.Array, fitted: pa.Array) -> bool:
     if is_rounded or (types.is_decimal(kind) and types.is_floating(wanted)):
         return bool(fitted.cast(kind).equals(given))
     return True
+
+
+def _flatten(lists: pa.Array) -> pa.Array:
+    """Return the items of lists, or the entries of maps, without those that null lists hide."""
+    if pa.types.is_map(lists.type):
+        lists = lists.cast(pa.list_(pa.struct([lists.type.key_field, lists.type.item_field])))
+    return lists.flatten()

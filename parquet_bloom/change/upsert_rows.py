@@ -131,7 +131,8 @@ def upsert(
     ----------
     table, catalog, storage_options : as for `embed_table`; always the table's latest version.
     rows : an Arrow table, record batch or stream, or a DataFrame, with all columns of the table in any order. Values
-        are converted to the table's types where that loses nothing. All rows are in memory at a time.
+        are converted to the table's types where that loses nothing; timestamps without a time zone are taken as UTC
+        where the table has one. All rows are in memory at a time.
     on : the column of the key, or several columns that are the key together.
     when_matched : "update" to replace the table's rows with the same key, all of them; "keep" to leave these as they
         are, and add only the rows whose key the table has not.

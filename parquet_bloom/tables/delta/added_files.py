@@ -77,7 +77,7 @@ def require_appendable(snapshot: DeltaSnapshot, properties: Mapping[str, str]) -
         if name.startswith(_CONSTRAINTS):
             problem = f"its constraint '{name.removeprefix(_CONSTRAINTS)}' is not checked here"
             raise ParquetBloomError(f"rows cannot be added to the table: {problem}", path=snapshot.root)
-        if properties[name] == "true" and (name == _ROW_TRACKING or name.startswith(_COMPATIBILITY)):
+        if properties[name].lower() == "true" and (name == _ROW_TRACKING or name.startswith(_COMPATIBILITY)):
             problem = f"its property {name} is not heeded here for new rows"
             raise ParquetBloomError(f"rows cannot be added to the table: {problem}", path=snapshot.root)
 
@@ -112,7 +112,10 @@ def write_rows(
         yield path, None
         Folder(os.path.dirname(path), filesystem).make()
         data = pa.Table.from_arrays(
-            [_rename(part[field["name"]], schema.field(number).type) for number, field in enumerate(stored)],
+            [
+                _rename(part[field["name"]], schema.field(number).type, field["name"], snapshot.root)
+                for number, field in enumerate(stored)
+            ],
             schema=schema,
         )
         size = write_file(data, path, requested, filesystem).new_size
@@ -146,14 +149,23 @@ def _split(rows: pa.Table, partitions: Sequence[str]) -> Iterator[tuple[dict[str
 
 
 def _to_text(value: object, name: str, path: str) -> str | None:
-    """Return a partition value as the log has it; null for an empty text, as the format has it."""
-    if value is None or value == "":
+    """Return a partition value as the log has it.
+
+    Raises
+    ------
+    ParquetBloomError
+        The log has no text for it.
+    """
+    if value is None:
         return None
+    if value == "":
+        problem = "a row has an empty text, by which the table is partitioned: the format has no other than null there"
+        raise ParquetBloomError(problem, path=path, column=name)
     if isinstance(value, bool):
         return str(value).lower()
     if isinstance(value, dt.datetime):
         moment = value if value.tzinfo is None else value.astimezone(dt.UTC)
-        return moment.strftime("%Y-%m-%d %H:%M:%S.%f")
+        return moment.replace(tzinfo=None).isoformat(" ", "microseconds")
     if isinstance(value, str | int | dt.date):
         return str(value)
     if isinstance(value, decimal.Decimal):
@@ -185,13 +197,18 @@ def _map_type(kind: str | JsonObject, arrow: pa.DataType, mode: str) -> pa.DataT
         return pa.struct([_map_field(part, arrow.field(i), mode) for i, part in enumerate(kind["fields"])])
     if kind["type"] == "array":
         return pa.list_(pa.field("element", _map_type(kind["elementType"], arrow.value_type, mode)))
-    key, value = (_map_type(kind[f"{part}Type"], getattr(arrow, f"{part[:4]}_type"), mode) for part in ("key", "value"))
-    return pa.map_(key, value)
+    key = _map_type(kind["keyType"], arrow.key_type, mode)
+    return pa.map_(key, _map_type(kind["valueType"], arrow.item_type, mode))
 
 
-def _rename(column: pa.ChunkedArray, kind: pa.DataType) -> pa.ChunkedArray:
+def _rename(column: pa.ChunkedArray, kind: pa.DataType, name: str, path: str) -> pa.ChunkedArray:
     """Return a column in a type that differs in the names of fields; a cast would look for fields by their names."""
-    return pa.chunked_array([chunk.view(kind) for chunk in column.chunks], kind)
+    if pa.types.is_nested(kind):  # without items that are no row's, which may be null where rows may not
+        column = take(column, np.arange(len(column)))
+    try:
+        return pa.chunked_array([chunk.view(kind) for chunk in column.chunks], kind)
+    except pa.ArrowInvalid as error:
+        raise ParquetBloomError(f"its rows cannot be written: {error}", path=path, column=name) from None
 
 
 def _measure(data: pa.Table) -> dict[str, object]:

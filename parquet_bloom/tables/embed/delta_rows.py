@@ -29,9 +29,9 @@ _CHANGE_FEED = "delta.enableChangeDataFeed"
 
 def require_deletable(properties: Mapping[str, str], path: str) -> None:
     """Raise ParquetBloomError for a table whose properties forbid that rows are deleted, or ask for more than that."""
-    if properties.get(_APPEND_ONLY) == "true":
+    if properties.get(_APPEND_ONLY, "").lower() == "true":
         raise ParquetBloomError(f"its property {_APPEND_ONLY} forbids that rows are deleted", path=path)
-    if properties.get(_CHANGE_FEED) == "true":
+    if properties.get(_CHANGE_FEED, "").lower() == "true":
         problem = f"its property {_CHANGE_FEED} asks for a record of each deleted row, which is not written here"
         raise ParquetBloomError(f"{problem}: delete the rows by Spark, or unset the property", path=path)
 
@@ -158,7 +158,10 @@ def _count_nulls(before: object, counts: Mapping[str, int | None], above: str) -
 
 
 def _parse_statistics(text: str | None, file: LiveFile) -> dict[str, Any]:
-    statistics = {} if text is None else json.loads(text, parse_float=_Number)
+    try:
+        statistics = {} if text is None else json.loads(text, parse_float=_Number)
+    except json.JSONDecodeError as error:
+        raise ParquetBloomError(f"its statistics in the log are not JSON: {error}", path=file.path) from None
     if not isinstance(statistics, dict):
         raise ParquetBloomError("its statistics in the log are not an object", path=file.path)
     return statistics

@@ -230,6 +230,19 @@ def test_row_tracking_and_partitions_stay(tmp_path: Path) -> None:
         assert {name: add[name] for name in members} == members
 
 
+def test_statistics_that_are_not_json(tmp_path: Path) -> None:
+    pq.write_table(pa.table({"id": [1, 2, 3]}), tmp_path / "a.parquet")
+    add = delta_log.add("a.parquet", (tmp_path / "a.parquet").stat().st_size, "{bad")
+    settings = {"delta.enableDeletionVectors": "true"}
+    beginning = delta_log.beginning(
+        [delta_log.column("id", "long")], configuration=settings, features=["deletionVectors"]
+    )
+    delta_log.commit(tmp_path, 0, [*beginning, add])
+    with pytest.raises(ParquetBloomError, match=r"a\.parquet: its statistics in the log are not JSON"):
+        parquet_bloom.delete(str(tmp_path), 2, "id")
+    assert not list_vectors(str(tmp_path))
+
+
 @pytest.mark.parametrize("change", ["append", "delete", "compact", "embed", "schema"])
 def test_other_writers_come_first(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, change: str) -> None:
     """The rows are located anew: also those that were added meanwhile, and those that lie in other files now."""

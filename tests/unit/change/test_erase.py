@@ -318,6 +318,12 @@ def test_tables(tmp_path):
     assert contents(tmp_path) == before
 
 
+def test_what_is_no_path_is_named(lake):
+    for given, output in ((5, None), ([5], None), (lake, 5)):
+        with pytest.raises(errors.StorageError, match="a path must be a string or a path object, not int"):
+            parquet_bloom.erase(given, where="id >= 0", output=output)
+
+
 def test_orc_files(lake):
     pyarrow.orc.write_table(rows_of(9), lake / "part=1" / "9.orc")
     with pytest.raises(errors.FilesFailedError, match="an ORC file: its rows are not rewritten"):

@@ -112,6 +112,7 @@ def test_mistakes_are_named(root: str) -> None:
         ({}, {"delta.constraints.positive": "id > 0"}, "constraint 'positive' is not checked here"),
         ({}, {"delta.enableRowTracking": "true"}, "property delta.enableRowTracking is not heeded"),
         ({}, {"delta.enableChangeDataFeed": "true"}, "a record of each deleted row"),
+        ({}, {"delta.appendOnly": "TRUE"}, "appendOnly forbids that rows are deleted"),
     ],
 )
 def test_tables_that_ask_for_more_are_refused(
@@ -170,6 +171,16 @@ def naive(*texts: str) -> list[dt.datetime]:
             pa.array([{"b": 1, "a": 0.1}]),
             "would be another",
         ),
+        (
+            pa.map_(pa.string(), pa.float32()),
+            pa.array([[("a", 0.5)], None, [("b", 0.1)]], pa.map_(pa.string(), pa.float64())),
+            "would be another",
+        ),
+        (
+            pa.map_(pa.string(), pa.float32()),
+            pa.array([None, [("a", 0.5)]], pa.map_(pa.string(), pa.float64())),
+            [None, [("a", 0.5)]],
+        ),
         (pa.list_(pa.int64()), pa.array([[1], [2, 3]], pa.list_view(pa.int64())), "list_view"),
         (
             pa.string(),
@@ -201,3 +212,60 @@ def test_values_that_would_be_others_are_refused(
 def test_what_is_no_key_is_named(root: str, on: Any, said: str) -> None:
     with pytest.raises(ParquetBloomError, match=said):
         parquet_bloom.upsert(root, make_rows([3]), on)
+
+
+def test_values_of_partitions_that_the_log_cannot_hold(root: str) -> None:
+    rows = make_rows([3, 1000]).set_column(1, "day", pa.array(["", "d1"]))
+    with pytest.raises(ParquetBloomError, match="column 'day': a row has an empty text"):
+        parquet_bloom.upsert(root, rows, ["id", "day"])
+    assert len(read(root)) == 100
+    live = {file.path for file in parquet_bloom.delta(root).read_snapshot().files}
+    assert {str(path) for path in Path(root).rglob("*.parquet")} == live
+
+
+def required(name: str, kind: pa.DataType) -> pa.Field:
+    return pa.field(name, kind, nullable=False)
+
+
+LISTS = pa.list_(required("element", pa.int64()))
+STRUCTS = pa.struct([required("a", pa.int64())])
+MAPS = pa.map_(pa.string(), required("value", pa.int64()))
+HIDDEN = pa.StructArray.from_arrays([pa.array([1, None])], fields=[*STRUCTS], mask=pa.array([False, True]))
+
+
+@pytest.mark.parametrize(
+    ("kind", "given", "said"),
+    [
+        (LISTS, pa.array([None, [1, None]]), r"value\.element': the rows have a null"),
+        (LISTS, pa.array([[1], [1, None]], LISTS), r"value\.element': the rows have a null"),
+        (STRUCTS, pa.array([{"a": 1}, {"a": None}]), "value': .* nulls"),
+        (STRUCTS, HIDDEN, "value': its rows cannot be written: .* nulls"),
+        (pa.list_(STRUCTS), pa.array([None, [None, {"a": None}]], pa.list_(STRUCTS)), r"\w+\.a': the rows have"),
+        (
+            MAPS,
+            pa.array([[], [("k", None)]], pa.map_(pa.string(), pa.int64())),
+            r"value\.entries\.value': the rows have",
+        ),
+    ],
+)
+def test_nulls_that_the_table_does_not_allow(tmp_path: Path, kind: pa.DataType, given: pa.Array, said: str) -> None:
+    """Readers would fail at the table from then on."""
+    schema = pa.schema([("id", pa.int64()), ("value", kind)])
+    deltalake.DeltaTable.create(str(tmp_path), schema, configuration={"delta.enableDeletionVectors": "true"})
+    rows = pa.table({"id": [1, 2], "value": given})
+    with pytest.raises(ParquetBloomError, match=said):
+        parquet_bloom.upsert(str(tmp_path), rows, "id")
+    assert parquet_bloom.upsert(str(tmp_path), rows.slice(0, 1), "id").num_added == 1
+
+
+def test_maps_under_column_mapping(tmp_path: Path) -> None:
+    value = delta_log.struct_of(delta_log.column("amount", "integer", 3))
+    kind = {"type": "map", "keyType": "string", "valueType": value, "valueContainsNull": True}
+    settings = {"delta.enableDeletionVectors": "true", "delta.columnMapping.mode": "name"}
+    fields = [delta_log.column("id", "long", 1), delta_log.column("map", kind, 2)]
+    features = ["deletionVectors", "columnMapping"]
+    delta_log.commit(tmp_path, 0, delta_log.beginning(fields, configuration=settings, features=features))
+    typed = pa.map_(pa.string(), pa.struct([("amount", pa.int32())]))
+    rows = pa.table({"id": [1], "map": pa.array([[("k", {"amount": 5})]], typed)})
+    parquet_bloom.upsert(str(tmp_path), rows, "id")
+    assert pa.table(deltalake.DeltaTable(str(tmp_path)).scan()).to_pylist() == rows.to_pylist()
