@@ -131,7 +131,8 @@ def erase(
     if found.counts is not None:
         report.keys_given, report.keys_null, report.keys_found = found.counts.given, found.counts.null, found.num_found
     names = {as_utf8(path): path for path in listed}
-    targets = {names[name]: rows for name, rows in found.rows.items()}
+    # A file that came after the listing has no token: it is left alone, and named.
+    targets = {names.get(name, name): rows for name, rows in found.rows.items()}
     outputs = _plan_outputs(lake, listed, list(targets), output, source.filesystem)
     if confirm is not None and targets and not dry_run and not confirm(found.num_rows, len(targets)):
         report.num_located, report.seconds = found.num_rows, time.perf_counter() - started
@@ -182,7 +183,7 @@ class _EraseJob:
         """Write each file anew, and enter it, or its error, into the report."""
         jobs = max(1, min(self._threads, len(targets)))
         per_file = max(1, self._threads // jobs)
-        sizes = [size for size, _ in (self._tokens[path] or (0, NO_TOKEN) for path in targets)]
+        sizes = [size for size, _ in (self._tokens.get(path) or (0, NO_TOKEN) for path in targets)]
         done, total = 0, sum(sizes)
 
         def write(target: tuple[str, NDArray[np.int64]], _: _Progress) -> DroppedRows:
@@ -204,7 +205,7 @@ class _EraseJob:
                     progress(done, total)
 
     def _write(self, path: str, rows: NDArray[np.int64], threads: int) -> DroppedRows:
-        output, state = self._outputs[path], self._tokens[path]
+        output, state = self._outputs[path], self._tokens.get(path)
         if output is not None and not self._dry_run and not is_url(output):
             Folder(os.path.dirname(output), self._source.filesystem).make()
         token = NO_TOKEN if state is None else state[1]
