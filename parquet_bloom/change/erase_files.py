@@ -212,13 +212,14 @@ def erase_found(request: EraseRequest, source: ScanSource, find: Find, write: Wr
     if found.counts is not None:
         report.keys_given, report.keys_null, report.keys_found = found.counts.given, found.counts.null, found.num_found
     names = {as_utf8(path): path for path in listed}
-    targets = {names[name]: rows for name, rows in found.rows.items()}
+    # A file that came after the listing has no token: it is left alone, and named.
+    targets = {names.get(name, name): rows for name, rows in found.rows.items()}
     outputs = _plan_outputs(request.lake, listed, list(targets), output, source.filesystem)
     report.num_located = found.num_rows
     if request.confirm is not None and targets and not dry_run and not request.confirm(found.num_rows, len(targets)):
         report.seconds = time.perf_counter() - started
         return report
-    known = {path: versions[path] or (0, NO_TOKEN) for path in targets}
+    known = {path: versions.get(path) or (0, NO_TOKEN) for path in targets}
     tokens = {path: token for path, (_, token) in known.items()}
     sizes = [size for size, _ in known.values()]
     eraser = RowEraser(targets, tokens, outputs, source.filesystem, dry_run)

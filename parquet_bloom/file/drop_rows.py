@@ -29,7 +29,17 @@ from ..metadata.writer_rules import Doubt
 from ..storage.paths import GivenPath
 from ..util.threads import in_order, processors
 from .bloom_file import BloomFile
-from .encode_chunk import FILTER, FILTER_LENGTH, ChunkEncoder, EncodedChunk, place_chunk, shift_offset_index
+from .encode_chunk import (
+    COMPRESSED_SIZE,
+    DICTIONARY_PAGE,
+    FILTER,
+    FILTER_LENGTH,
+    INDEX_PAGE,
+    ChunkEncoder,
+    EncodedChunk,
+    place_chunk,
+    shift_offset_index,
+)
 from .file_rewrite import Owner, Sink, open_for_edit, refuse_pages_beyond, refuse_uneditable, rewrite_file
 from .identity import version_token
 
@@ -427,6 +437,9 @@ class _Job:
             metadata, shift = self._encoded[owner].metadata, start
         else:
             metadata, shift = chunk.struct(_METADATA), start - old_start
+            for number in (INDEX_PAGE, DICTIONARY_PAGE):  # some writers have 0 for none
+                if not old_start <= metadata.integer(number, -1) < old_start + metadata.integer(COMPRESSED_SIZE):
+                    metadata.drop(number)
         place = self._places.get((owner, _FILTER))
         metadata.drop(FILTER, *([] if place else [FILTER_LENGTH]))
         if place:

@@ -40,9 +40,9 @@ else:
     pc, pq = late_module("pyarrow.compute"), late_module("pyarrow.parquet")
 
 # Fields of ColumnMetaData.
-ENCODINGS, NUM_VALUES, UNCOMPRESSED_SIZE, COMPRESSED_SIZE, DATA_PAGE = 2, 5, 6, 7, 9
-_INDEX_PAGE, _DICTIONARY_PAGE, _STATISTICS, _ENCODING_STATS, FILTER, FILTER_LENGTH = 10, 11, 12, 13, 14, 15
-_SIZES, _GEOSPATIAL = 16, 17
+ENCODINGS, NUM_VALUES, UNCOMPRESSED_SIZE, COMPRESSED_SIZE = 2, 5, 6, 7
+DATA_PAGE, INDEX_PAGE, DICTIONARY_PAGE, FILTER, FILTER_LENGTH = 9, 10, 11, 14, 15
+_STATISTICS, _ENCODING_STATS, _SIZES, _GEOSPATIAL = 12, 13, 16, 17
 
 _CODECS = {0: "none", 1: "snappy", 2: "gzip", 4: "brotli", 6: "zstd", 7: "lz4"}
 _CODEC_NAMES = {3: "LZO (3)", 5: "LZ4 of Hadoop (5)"}
@@ -94,7 +94,7 @@ class EncodedChunk:
 def place_chunk(chunk: EncodedStruct, metadata: EncodedStruct, start: int) -> None:
     """Put a ColumnMetaData whose offsets count from another place into a ColumnChunk, `start` bytes further on."""
     placed = metadata.copy()
-    for number in (DATA_PAGE, _INDEX_PAGE, _DICTIONARY_PAGE):
+    for number in (DATA_PAGE, INDEX_PAGE, DICTIONARY_PAGE):
         if number in placed:
             placed.set(number, I64, placed.integer(number) + start)
     chunk.set(3, STRUCT, placed.encode())
@@ -272,14 +272,14 @@ class ChunkEncoder:
         metadata = old.copy()
         for number in (ENCODINGS, NUM_VALUES, UNCOMPRESSED_SIZE, COMPRESSED_SIZE):
             metadata.take(number, new)
-        metadata.drop(_INDEX_PAGE, _GEOSPATIAL, FILTER, FILTER_LENGTH)
+        metadata.drop(INDEX_PAGE, _GEOSPATIAL, FILTER, FILTER_LENGTH)
         for number in (_ENCODING_STATS, _SIZES):
             if number in metadata:
                 metadata.take(number, new)
         metadata.set(DATA_PAGE, I64, new.integer(DATA_PAGE) - start)
-        metadata.drop(_DICTIONARY_PAGE)
-        if _DICTIONARY_PAGE in new:
-            metadata.set(_DICTIONARY_PAGE, I64, new.integer(_DICTIONARY_PAGE) - start)
+        metadata.drop(DICTIONARY_PAGE)
+        if DICTIONARY_PAGE in new:
+            metadata.set(DICTIONARY_PAGE, I64, new.integer(DICTIONARY_PAGE) - start)
         lost = []
         if _STATISTICS in metadata:
             statistics = metadata.struct(_STATISTICS)

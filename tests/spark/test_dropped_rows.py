@@ -17,4 +17,5 @@ def test_files_of_spark(spark: Any, tmp_path: Path) -> None:
         report = assert_without(peer.path, [1, total // 2, total - 1], target)
         assert {one.column for one in report.lost if one.what == "filter"} <= {"bool"}
         frame = spark.read.parquet(str(target))
-        assert frame.count() == len(frame.collect()) == total - 3
+        frame.write.format("noop").mode("overwrite").save()  # which reads all columns
+        assert frame.count() == total - 3

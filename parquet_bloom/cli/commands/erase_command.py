@@ -57,8 +57,9 @@ def erase(output: Output, given: EraseOptions) -> int:
     are replaced atomically, and a killed run can be run again. The JSON document is fit to be kept with the request:
     it says what was erased, what may still hold it, and how many rows a second search has found.
 
-    Exit codes: 0 done, or there was nothing to erase; 1 not confirmed, nothing was changed; 2 error in a file, which is
-    as it was: the others were done, and the next run tries this one again.
+    Exit codes: 0 done, or there was nothing to erase; 1 not confirmed, nothing was changed, or rows that came meanwhile
+    are there now, so run it again; 2 error in a file, which is as it was: the others were done, and the next run tries
+    this one again.
 
     Example:
       parquet-bloom erase events/ --key user_id=912284217 --dry-run
@@ -89,7 +90,7 @@ def erase(output: Output, given: EraseOptions) -> int:
         output.fail(error)
     _print(output, report)
     is_declined = asks and report.num_located > 0 and not report.files and not report.errors
-    return output.exit_code(BAD if is_declined else GOOD)
+    return output.exit_code(BAD if is_declined or report.rows_after else GOOD)
 
 
 def _read_schema(lake: Any, index: str | None, output: Output) -> Any:

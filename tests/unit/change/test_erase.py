@@ -19,6 +19,7 @@ from support.writers import changing_tables
 import parquet_bloom
 import parquet_bloom.zones
 from parquet_bloom import errors
+from parquet_bloom.change import erase_files
 from parquet_bloom.file import drop_rows
 from parquet_bloom.lake.lake_index import LakeIndex
 
@@ -329,3 +330,25 @@ def test_orc_files(lake):
     with pytest.raises(errors.FilesFailedError, match="an ORC file: its rows are not rewritten"):
         parquet_bloom.erase(lake, [9 * ROWS, 5], on="id")
     assert read(lake / "part=0" / "0.parquet") == {*range(ROWS)} - {5}
+
+
+def test_a_file_that_comes_meanwhile_is_left_alone(lake, monkeypatch):
+    """It is in no list of versions from before the search."""
+    read = erase_files.read_version_tokens
+
+    def late(*arguments: Any) -> Any:
+        tokens = read(*arguments)
+        pq.write_table(rows_of(0), lake / "part=1" / "new.parquet")
+        return tokens
+
+    monkeypatch.setattr(erase_files, "read_version_tokens", late)
+    report = parquet_bloom.erase(lake, [5], on="id", on_error="report")
+    assert [Path(path).name for path in report.errors] == ["new.parquet"]
+    assert (report.num_rows, report.rows_after) == (1, 1)
+
+
+def test_no_keys(lake):
+    for keys in ([], [None], pa.nulls(2, pa.int64())):
+        report = parquet_bloom.erase(lake, keys, on="id")
+        assert (report.num_rows, report.keys_given, report.keys_null) == (0, len(keys), len(keys))
+    assert read(lake) == ALL

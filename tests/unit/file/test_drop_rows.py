@@ -299,6 +299,21 @@ def test_filters_that_are_not_at_the_end(tmp_path):
         assert parquet_bloom.read_table(target, pc.field("a") == 201).num_rows == 1
 
 
+def test_a_dictionary_page_at_0(tmp_path):
+    """So some writers say that there is none."""
+    path, target = tmp_path / "a.parquet", tmp_path / "b.parquet"
+    pq.write_table(pa.table({"a": range(ROWS)}), path, row_group_size=GROUP, use_dictionary=False)
+
+    def change(footer: Struct) -> None:
+        for _, metadata in surgery.each_chunk(footer):
+            metadata.set(11, I64, 0)
+
+    surgery.rewrite_footer(path, change)
+    without(path, GONE, target)
+    assert pq.read_table(target)["a"].to_pylist() == [i for i in range(ROWS) if i not in GONE]
+    assert parquet_bloom.read_table(target, pc.field("a") == 201).num_rows == 1
+
+
 @pytest.mark.parametrize("number", [1, 9, 130, 399])
 def test_random_rows(tmp_path, number):
     path = tmp_path / "a.parquet"
