@@ -9,7 +9,8 @@ from .util.lazy import make_lazy
 if TYPE_CHECKING:
     from .change.commit_rows import ChangedFile
     from .change.delete_rows import DeleteReport
-    from .change.erase_report import ErasedFile, EraseReport, HeldCopy
+    from .change.erase_report import ErasedFile, EraseReport
+    from .change.held_copies import HeldCopy
     from .change.upsert_rows import UpsertReport
     from .core.bloom.variants import Variant
     from .file.advice_report import AdviceReport
@@ -38,7 +39,7 @@ if TYPE_CHECKING:
     from .scan.plan_report import PruneReport
     from .scan.scan import Scan
     from .tables.embed.embed_table import EmbedTableReport, ExchangedFile
-    from .tables.embed.exchange_files import SkippedFile
+    from .tables.embed.table_target import SkippedFile
     from .tables.table_snapshot import TableFiles
     from .zones.zone_builder import ZoneBuildReport
     from .zones.zone_index import ZoneIndex
@@ -114,7 +115,7 @@ _HOMES = {
     "ExchangedFile": ".tables.embed.embed_table",
     "FilePlan": ".scan.model.scan_plan",
     "Fragment": ".scan.dataset",
-    "HeldCopy": ".change.erase_report",
+    "HeldCopy": ".change.held_copies",
     "IndexSnapshot": ".lake.index_reports",
     "IndexStats": ".lake.index_reports",
     "LostPart": ".file.drop_rows",
@@ -125,7 +126,7 @@ _HOMES = {
     "Reason": ".predicate.reason",
     "RowGroupPlan": ".scan.model.scan_plan",
     "Scan": ".scan.scan",
-    "SkippedFile": ".tables.embed.exchange_files",
+    "SkippedFile": ".tables.embed.table_target",
     "TableFiles": ".tables.table_snapshot",
     "UpsertReport": ".change.upsert_rows",
     "Variant": ".core.bloom.variants",

@@ -20,16 +20,16 @@ from ..redaction import shown_redacted
 from ..scan.scan_source import ScanSource
 from ..storage import open_source
 from ..storage.paths import as_utf8
-from ..tables.embed.exchange_files import (
+from ..tables.embed.exchange_files import settle
+from ..tables.embed.new_files import NewFiles
+from ..tables.embed.table_target import (
     CommitConflict,
     HiddenRows,
     NewFile,
-    NewFiles,
     RewrittenFile,
     RowChange,
     TableState,
     Target,
-    settle,
 )
 from ..tables.table_snapshot import ReadTable
 from ..util.messages import count

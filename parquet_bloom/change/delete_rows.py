@@ -13,10 +13,12 @@ from ..redaction import shown_redacted
 from ..scan.lookup.key_chunks import KeyCounts
 from ..scan.scan_options import ScanOptions
 from ..tables.embed.embed_table import open_target
-from ..tables.embed.exchange_files import NewFiles, TableState
+from ..tables.embed.new_files import NewFiles
+from ..tables.embed.table_target import TableState
 from ..util.messages import count
 from .commit_rows import ChangedFile, DeletesPlanner, Mode, Planned, commit, make_source, require_retries
-from .find_rows import FoundRows, RowSearch
+from .find_rows import FoundRows, RowsByPath, RowSearch
+from .held_copies import HeldCopy, list_held_by_table
 
 if TYPE_CHECKING:
     from pyiceberg.catalog import Catalog
@@ -38,6 +40,8 @@ class DeleteReport:
         was committed.
     files : the files of which rows were deleted; in a dry run, would be.
     num_keys, num_null_keys : keys that were given, and how many of them are null, which no row has.
+    rows_after : rows that a second search has found after the commit; None unless files were written anew.
+    held : what may still hold the rows.
     dry_run : whether nothing was written.
     attempts : number of commits that were tried.
     seconds : time taken.
@@ -49,6 +53,8 @@ class DeleteReport:
     files: tuple[ChangedFile, ...] = field(default=())
     num_keys: int = 0
     num_null_keys: int = 0
+    rows_after: int | None = None
+    held: tuple[HeldCopy, ...] = field(default=())
     dry_run: bool = False
     attempts: int = 0
     seconds: float = 0.0
@@ -72,17 +78,25 @@ class DeleteReport:
             "rows": self.num_rows,
             "keys": self.num_keys,
             "null_keys": self.num_null_keys,
+            "rows_after": self.rows_after,
             "dry_run": self.dry_run,
             "attempts": self.attempts,
             "seconds": round(self.seconds, 6),
             "files": [file.to_dict() for file in self.files],
+            "still_held": [{"where": one.where, "known": one.known, "until": one.until} for one in self.held],
         }
 
     def __str__(self) -> str:
         lines = [f"{file.how}: {file.num_rows:,} of {printable(shortened(file.path))}" for file in self.files[:_SHOWN]]
         if len(self.files) > _SHOWN:
             lines.append(f"... and {count(len(self.files) - _SHOWN, 'more file')}")
-        return "\n".join([*lines, f"{printable(self.table)}: {self._summarize()}"])
+        return "\n".join([*lines, f"{printable(self.table)}: {self._summarize()}", *self.lines_after_files])
+
+    @property
+    def lines_after_files(self) -> list[str]:
+        """What the text says after the summary."""
+        lines = [] if self.rows_after is None else [f"searched again: {count(self.rows_after, 'row')}"]
+        return [*lines, *map(str, self.held)]
 
     def _summarize(self) -> str:
         text = f"{count(self.num_rows, 'row')} {'would be ' if self.dry_run else ''}deleted"
@@ -151,15 +165,24 @@ def delete(
     deletes = DeletesPlanner(target, mode, dry_run, threads=threads)
 
     counts = KeyCounts()
+    held: list[HeldCopy] = []
 
-    def plan(state: TableState, new_files: NewFiles) -> Planned:
+    def find(state: TableState, report: Progress | None) -> RowsByPath:
         nonlocal counts
         source = make_source(target, state, storage_options)
-        found = FoundRows({}) if source is None else search.find(source, progress)
+        found = FoundRows({}) if source is None else search.find(source, report)
         counts = found.counts or counts
-        return deletes.plan(state, found.rows, "delete", new_files)
+        return found.rows
+
+    def plan(state: TableState, new_files: NewFiles) -> Planned:
+        planned = deletes.plan(state, find(state, progress), "delete", new_files)
+        held[:] = list_held_by_table(target, state, bool(planned.change.hidden)) if planned.files else []
+        return planned
 
     done = commit(target, plan, retries=retries, dry_run=dry_run)
+    rows_after = None
+    if done.planned.change.rewritten and not dry_run:
+        rows_after = sum(map(len, find(target.read_state(), None).values()))
     return DeleteReport(
         target.name,
         done.old_version,
@@ -167,6 +190,8 @@ def delete(
         done.planned.files,
         counts.given,
         counts.null,
+        rows_after,
+        () if dry_run else tuple(held),
         dry_run=dry_run,
         attempts=done.attempts,
         seconds=time.perf_counter() - started,

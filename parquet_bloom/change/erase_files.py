@@ -27,8 +27,9 @@ from ..storage.index_folder import Folder
 from ..storage.local.local_rewrite import leftovers_below
 from ..storage.paths import as_utf8
 from ..util.threads import processors
-from .erase_report import ErasedFile, EraseReport, HeldCopy
+from .erase_report import ErasedFile, EraseReport
 from .find_rows import RowSearch
+from .held_copies import HeldCopy
 
 _WAY_OUT = "; `parquet_bloom.delete(..., mode='rewrite')` erases rows of a Delta or Iceberg table"
 _Progress = Callable[[int, int], None]

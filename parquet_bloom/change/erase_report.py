@@ -11,6 +11,7 @@ from ..errors import ParquetBloomError, printable, shortened
 from ..file.drop_rows import DroppedRows
 from ..redaction import shown_redacted
 from ..util.messages import count
+from .held_copies import HeldCopy
 
 _SHOWN = 20  # files, and errors, that the text lists
 
@@ -45,22 +46,6 @@ class ErasedFile:
             "new_size": dropped.new_size,
             "lost": [{"row_group": one.row_group, "column": one.column, "what": one.what} for one in dropped.lost],
         }
-
-
-@dataclass(frozen=True)
-class HeldCopy:
-    """Something that may still hold what was erased.
-
-    Attributes
-    ----------
-    where : what it is.
-    known : whether it is there for certain; otherwise it was not looked for.
-    until : what removes it.
-    """
-
-    where: str
-    known: bool
-    until: str
 
 
 @shown_redacted
@@ -160,7 +145,7 @@ class EraseReport:
         if self.rows_after is not None:
             lines.append(f"searched again: {count(self.rows_after, 'row')}")
         for one in self.held:
-            lines.append(f"{'still holds' if one.known else 'may still hold'} it: {one.where}; {one.until}")
+            lines.append(str(one))
         return lines
 
     @property

@@ -17,7 +17,8 @@ from ..redaction import shown_redacted
 from ..scan.lookup.key_lookups import KeyLookups
 from ..scan.scan_options import ScanOptions
 from ..tables.embed.embed_table import open_target
-from ..tables.embed.exchange_files import NewFiles, TableState
+from ..tables.embed.new_files import NewFiles
+from ..tables.embed.table_target import TableState
 from ..util.arrow_values import keep, take
 from ..util.messages import count
 from .commit_rows import ChangedFile, DeletesPlanner, Planned, commit, make_source, require_retries

@@ -303,8 +303,10 @@ class _Job:
         self.report = DroppedRows(num_rows, plan.footer.num_rows - num_rows, len(plan.kept), removed=len(plan.gone))
         self.report.copied = plan.footer.num_row_groups - len(plan.kept) - len(plan.gone)
         self.report.old_size = plan.file.source.size
+        frame = EncodedStruct(plan.footer.data)
+        frame.drop(_ROW_GROUPS)
         for leaf in plan.file.leaves if plan.kept else ():
-            self._encoders[leaf.index] = ChunkEncoder(plan.file, leaf)
+            self._encoders[leaf.index] = ChunkEncoder(plan.file, leaf, frame)
 
     def todo(self) -> list[Owner]:
         """Return the chunks to encode, in the order in which they are written."""

@@ -24,7 +24,7 @@ from ..hashing.column_type import ColumnType, Kind, Order, is_ordered
 from ..metadata.encoded_struct import EncodedStruct
 from ..metadata.filter_header import write_header
 from ..metadata.footer import MAGIC, PHYSICAL_TYPES, REQUIRED, TAIL_BYTES, Footer, SchemaLeaf, read_repetition
-from ..metadata.thrift_compact import I32, I64, STRUCT, read_struct
+from ..metadata.thrift_compact import I32, I64, LIST, STRUCT, read_struct, write_struct
 from ..storage.source import MemorySource
 from ..util.lazy import late_module
 from .bloom_file import BloomFile
@@ -60,6 +60,7 @@ _NULL_COUNT, _BOUNDS = 3, (1, 2, 5, 6)  # of statistics
 _DEFAULT_PAGE_BYTES, _DEFAULT_PAGE_ROWS = 1 << 20, 20_000
 _LONGEST_DECIMAL = 32  # in bytes, of pyarrow's decimals
 _CONVERTED_INTERVAL = 21
+_NO_FIELDS = b"\0"  # a struct without any
 _DUCKDB_INTERVALS = b"duckdb.interval_bloom_filter"
 _Annotation = tuple[tuple[int, int, object], ...]
 
@@ -92,7 +93,7 @@ class EncodedChunk:
 
 def place_chunk(chunk: EncodedStruct, metadata: EncodedStruct, start: int) -> None:
     """Put a ColumnMetaData whose offsets count from another place into a ColumnChunk, `start` bytes further on."""
-    placed = EncodedStruct(metadata.encode())
+    placed = metadata.copy()
     for number in (DATA_PAGE, _INDEX_PAGE, _DICTIONARY_PAGE):
         if number in placed:
             placed.set(number, I64, placed.integer(number) + start)
@@ -125,10 +126,11 @@ class ChunkEncoder:
     Parameters
     ----------
     file, leaf : the column.
+    frame : the file's FileMetaData without its row groups.
     """
 
-    def __init__(self, file: BloomFile, leaf: SchemaLeaf):
-        self._file, self._footer, self._leaf = file, file.footer, leaf
+    def __init__(self, file: BloomFile, leaf: SchemaLeaf, frame: EncodedStruct):
+        self._file, self._footer, self._leaf, self._frame = file, file.footer, leaf, frame
         self._type = type_of(leaf)
         self._annotation, self._is_ordered = _find_order(self._type, leaf, self._footer.order_of(leaf))
         self._reader = ColumnReader(file.source, self._footer, leaf, annotation=self._annotation)
@@ -267,7 +269,7 @@ class ChunkEncoder:
         new_record = footer.chunk(0, leaf)
         start = footer.first_page(0, leaf)
         new = EncodedStruct(footer.data, int(new_record["meta_start"]))
-        metadata = EncodedStruct(old.encode())
+        metadata = old.copy()
         for number in (ENCODINGS, NUM_VALUES, UNCOMPRESSED_SIZE, COMPRESSED_SIZE):
             metadata.take(number, new)
         metadata.drop(_INDEX_PAGE, _GEOSPATIAL, FILTER, FILTER_LENGTH)
@@ -340,16 +342,15 @@ class ChunkEncoder:
             encoded.filter = write_header(size) + bytes(memoryview(built.filter))
 
     def _describe_alone(self, row_group: int, encoded: EncodedChunk, num_rows: int) -> Footer:
-        """Return the old file's footer with one row group, in which the new chunk begins behind the magic."""
-        footer = self._footer
-        group = EncodedStruct(footer.data, int(footer.row_groups["start"][row_group]))
-        chunks = group.structs(1)
-        place_chunk(chunks[self._leaf.index], encoded.metadata, len(MAGIC))
-        group.set_structs(1, chunks)
-        group.set(3, I64, num_rows)
-        metadata = EncodedStruct(footer.data)
+        """Return the old file's footer with one row group, which has this chunk alone, behind the magic."""
+        chunk = EncodedStruct(self._footer.data, int(self._footer.chunk(row_group, self._leaf)["start"]))
+        place_chunk(chunk, encoded.metadata, len(MAGIC))
+        chunks = [_NO_FIELDS] * len(self._footer.leaves)
+        chunks[self._leaf.index] = chunk.encode()
+        group = [(1, LIST, (STRUCT, chunks)), (2, I64, encoded.uncompressed_size), (3, I64, num_rows)]
+        metadata = self._frame.copy()
         metadata.set(3, I64, num_rows)
-        metadata.set_structs(4, [group])
+        metadata.set(4, LIST, (STRUCT, [write_struct(group)]))
         return Footer(metadata.encode(), len(MAGIC) + len(encoded.pages))
 
 

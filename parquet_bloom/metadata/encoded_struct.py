@@ -12,7 +12,6 @@ from .thrift_compact import (
     I64,
     LIST,
     STRUCT,
-    read_struct,
     read_value,
     split_struct,
     split_structs,
@@ -38,6 +37,12 @@ class EncodedStruct:
     def numbers(self) -> list[int]:
         """The numbers of its fields."""
         return sorted(self._fields)
+
+    def copy(self) -> EncodedStruct:
+        """Return another struct with the same fields."""
+        other = EncodedStruct.__new__(EncodedStruct)
+        other._fields = dict(self._fields)
+        return other
 
     def set(self, number: int, kind: int, value: object) -> None:
         """Set a field to a value as `write_struct` takes it."""
@@ -90,7 +95,3 @@ class EncodedStruct:
     def encode(self) -> bytes:
         """Return its bytes, with the fields in the order of their numbers."""
         return write_struct([(number, *self._fields[number]) for number in self.numbers])
-
-    def decode(self) -> dict[int, object]:
-        """Return the values of its fields, by their numbers."""
-        return read_struct(self.encode())[0]

@@ -12,15 +12,9 @@ from ..errors import ParquetBloomError
 from ..file.filter_builder import Columns, FilterOptions, parse_columns
 from ..file.many_files import Progress
 from ..tables.embed.embed_table import COMMIT_BYTES, EmbedTableReport, TableOptions, embed_into, open_target
-from ..tables.embed.exchange_files import (
-    Exchange,
-    FilterColumns,
-    LiveFile,
-    NewFiles,
-    Target,
-    Written,
-    collect_exchanges,
-)
+from ..tables.embed.exchange_files import FilterColumns, Written, collect_exchanges, write_exchange
+from ..tables.embed.new_files import NewFiles
+from ..tables.embed.table_target import Exchange, LiveFile, Target
 from .jobs.file_tasks import Outcome
 from .jobs.run_files import run
 
@@ -109,7 +103,9 @@ class _WriteFile:
     def __call__(self, path: str) -> _NewFile | None:
         size, new_path = self.paths[path]
         old = LiveFile(path, size, None)
-        written = NewFiles(self.filesystem).write(old, new_path, self.columns, dry_run=self.dry_run, threads=1)
+        written = write_exchange(
+            NewFiles(self.filesystem), old, new_path, self.columns, dry_run=self.dry_run, threads=1
+        )
         return None if written is None else _NewFile(written.path, written.size, written.num_filters)
 
 

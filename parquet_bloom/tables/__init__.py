@@ -9,7 +9,7 @@ from ..util.lazy import make_lazy
 if TYPE_CHECKING:
     from .delta.delta_table import delta_files
     from .embed.embed_table import EmbedTableReport, ExchangedFile, embed_table
-    from .embed.exchange_files import SkippedFile
+    from .embed.table_target import SkippedFile
     from .iceberg.iceberg_table import iceberg_files
     from .position_files import write_positions
     from .table_snapshot import TableFile, TableFiles
@@ -30,7 +30,7 @@ __all__ = [
 _HOMES = {
     "EmbedTableReport": ".embed.embed_table",
     "ExchangedFile": ".embed.embed_table",
-    "SkippedFile": ".embed.exchange_files",
+    "SkippedFile": ".embed.table_target",
     "TableFile": ".table_snapshot",
     "TableFiles": ".table_snapshot",
     "delta_files": ".delta.delta_table",

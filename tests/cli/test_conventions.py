@@ -37,7 +37,6 @@ WITH_PATHS = {
     "advise": [],
     "embed": ["--column", "id", "--dry-run", "--replace"],
     "drop": ["--dry-run"],
-    "erase": ["--where", "id = 4250", "--dry-run"],
     "verify": [],
     "find": ["--where", "id = 4250"],
     "prune": ["--where", "id = 4250"],
@@ -45,6 +44,7 @@ WITH_PATHS = {
 COMMANDS = {name: [name, "lake", *options] for name, options in WITH_PATHS.items()} | {
     "get": ["get", "lake", "--key", "id=4250"],
     "locate": ["locate", "lake", "--key", "id=4250"],
+    "erase": ["erase", "lake", "--where", "id = 4250", "--dry-run"],
     "size": ["size", "--ndv", "1e6"],
     "sweep": ["sweep", "lake", "--dry-run"],
     "index append": ["index", "append", "ids.index", "lake"],

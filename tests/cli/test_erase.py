@@ -72,15 +72,13 @@ def test_it_asks_on_a_terminal(events, answer, code, rows):
 
 def test_keys_in_files(events, run):
     pq.write_table(pa.table({"id": pa.array([3, None, 5000, 103])}), "keys.parquet")
-    document = run(
-        "erase", "events", "--keys", "keys.parquet", "--key-column", "id", "--in-place", "--yes", "--json"
-    ).document
+    document = run("erase", "events", "--keys", "keys.parquet", "--on", "id", "--in-place", "--yes", "--json").document
     assert document["keys"] == {"given": 4, "null": 1, "found": 2}
     assert (document["totals"]["rows"], document["rows_after"]) == (2, 0)
     Path("keys.txt").write_text("4\n\n104\n")
-    assert run("erase", "events", "--keys", "keys.txt", "--key-column", "id", "--in-place", "--yes").code == 0
+    assert run("erase", "events", "--keys", "keys.txt", "--on", "id", "--in-place", "--yes").code == 0
     Path("keys.csv").write_text("id,t\n6,0\n7,0\n,1\n")
-    both = ("--key-column", "id", "--key-column", "t", "--where", "id < 50")
+    both = ("--on", "id", "--on", "t", "--where", "id < 50")
     assert run("erase", "events", "--keys", "keys.csv", *both, "--in-place", "--yes").code == 0
     assert left() == 2 * ROWS - 5
 

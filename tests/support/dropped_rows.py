@@ -29,7 +29,10 @@ def without(path: Path, rows: Iterable[int], target: Path) -> DroppedRows:
 
 
 def chunks(path: Path) -> list[list[tuple[Struct, bytes, dict[str, bytes]]]]:
-    """For each row group and column the chunk's metadata, its bytes, and those of its filter and page index."""
+    """For each row group and column the chunk's metadata, its bytes, and those of its filter and page index.
+
+    Of the offset index it is what the places of pages are, counted from the beginning of the chunk.
+    """
     data, groups = path.read_bytes(), []
     for group in oracle.read_footer(path).value(4).items:
         found = []
@@ -43,6 +46,11 @@ def chunks(path: Path) -> list[list[tuple[Struct, bytes, dict[str, bytes]]]]:
             ):
                 if offset in fields and length in fields:
                     parts[name] = data[fields.value(offset) : fields.value(offset) + fields.value(length)]
+            if 4 in chunk:
+                index = oracle.read_struct(data, chunk.value(4))[0]
+                pages = [(page.value(1) - start, page.value(2), page.value(3)) for page in index.value(1).items]
+                assert pages[0][0] == metadata.value(DATA) - start
+                parts["offset index"] = repr(pages).encode()
             found.append((metadata, data[start : start + metadata.value(SIZE)], parts))
         groups.append(found)
     return groups

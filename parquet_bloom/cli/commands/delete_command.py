@@ -93,7 +93,11 @@ def delete(output: Output, given: DeleteOptions) -> int:
         versions = {"old_version": report.old_version, "new_version": report.new_version}
         printed.facts |= {"dry_run": report.dry_run, "totals": _count(report), "attempts": report.attempts}
         printed.facts |= {"table": {"kind": table.kind, "name": table.name} | versions}
+        document = report.to_dict()
+        printed.facts |= {name: document[name] for name in ("rows_after", "still_held")}
     output.summary(_summarize(report, table.kind))
+    for line in report.lines_after_files:
+        output.detail(line)
     return output.exit_code()
 
 

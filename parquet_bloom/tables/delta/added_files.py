@@ -46,7 +46,7 @@ _ROW_TRACKING = "delta.enableRowTracking"
 _COMPATIBILITY = "delta.enableIcebergCompat"
 
 
-class AddedFile(NamedTuple):
+class DeltaFile(NamedTuple):
     """A file of new rows.
 
     Attributes
@@ -84,7 +84,7 @@ def require_appendable(snapshot: DeltaSnapshot, properties: Mapping[str, str]) -
 
 def write_rows(
     snapshot: DeltaSnapshot, rows: pa.Table, filters: Sequence[str], filesystem: object | None
-) -> Iterator[tuple[str, AddedFile | None]]:
+) -> Iterator[tuple[str, DeltaFile | None]]:
     """Write rows, a file for each partition; yield the path of each before it is written, and once more after that.
 
     Parameters
@@ -124,7 +124,7 @@ def write_rows(
             "dataChange": True,
             "stats": json.dumps(_measure(data), separators=(",", ":"), ensure_ascii=False),
         }
-        yield path, AddedFile(size, data.num_rows, add)
+        yield path, DeltaFile(size, data.num_rows, add)
 
 
 def _split(rows: pa.Table, partitions: Sequence[str]) -> Iterator[tuple[dict[str, object], pa.Table]]:

@@ -19,7 +19,7 @@ from ...storage import open_source
 from ..delta.delta_commit import make_remove
 from ..delta.delta_log import Action
 from ..delta.delta_vectors import FEATURE, DeletionVector, Vector, write_vectors
-from .exchange_files import Exchange, HiddenRows, LiveFile, RewrittenFile, RowChange, TableState
+from .table_target import Exchange, HiddenRows, LiveFile, RewrittenFile, RowChange, TableState
 
 _VECTORS = "delta.enableDeletionVectors"
 _APPEND_ONLY = "delta.appendOnly"

@@ -26,13 +26,7 @@ from ..table_snapshot import Table
 from .exchange_delta import DeltaTarget
 from .exchange_files import (
     Committed,
-    Exchange,
     FilterColumns,
-    LiveFile,
-    NewFiles,
-    SkippedFile,
-    TableState,
-    Target,
     Written,
     commit_exchanges,
     find_candidates,
@@ -40,6 +34,8 @@ from .exchange_files import (
     write_exchanges,
 )
 from .exchange_iceberg import IcebergTarget
+from .new_files import NewFiles
+from .table_target import Exchange, LiveFile, SkippedFile, TableState, Target
 
 if TYPE_CHECKING:
     from deltalake import DeltaTable

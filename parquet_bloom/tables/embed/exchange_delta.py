@@ -26,13 +26,13 @@ from ..delta.delta_vectors import name_vector_file
 from ..delta.parsed_statistics import make_statistics_text
 from ..table_snapshot import make_missing_error
 from .delta_rows import delete_rows, explain_hiding, explain_rewriting, name_in_log, require_deletable
-from .exchange_files import (
+from .new_files import NewFiles
+from .table_target import (
     WAY_OUT,
     CommitConflict,
     Exchange,
     LiveFile,
     NewFile,
-    NewFiles,
     RowChange,
     TableState,
     Target,

@@ -27,13 +27,18 @@ from ..iceberg.iceberg_table import IcebergTable, list_opened
 from ..iceberg.manifests import DeleteFile
 from ..iceberg.metadata_folder import CutShortError, list_predecessors, open_metadata_file
 from ..table_locations import require_inside, resolve_iceberg_path
-from .exchange_files import (
+from .hidden_rows import explain_hiding, explain_rewriting, require_deletable
+from .moved_deletes import DeletesMover, explain_deletes, name_beside
+from .new_data import NewDataFile, split_by_partition
+from .new_files import NewFiles
+from .own_metadata import OWN_VERSION, SameSequence, checks_itself, write_own_metadata
+from .snapshot_writer import NewPath, SnapshotWriter, list_deletes
+from .table_target import (
     WAY_OUT,
     CommitConflict,
     Exchange,
     LiveFile,
     NewFile,
-    NewFiles,
     RewrittenFile,
     RowChange,
     TableState,
@@ -41,11 +46,6 @@ from .exchange_files import (
     UnfitFiles,
     find_outside,
 )
-from .hidden_rows import explain_hiding, explain_rewriting, require_deletable
-from .moved_deletes import DeletesMover, explain_deletes, name_beside
-from .new_data import NewDataFile, split_by_partition
-from .own_metadata import OWN_VERSION, SameSequence, checks_itself, write_own_metadata
-from .snapshot_writer import NewPath, SnapshotWriter, list_deletes
 
 if TYPE_CHECKING:
     import pyiceberg.exceptions as exceptions

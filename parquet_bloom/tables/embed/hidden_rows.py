@@ -14,7 +14,6 @@ from ..iceberg.iceberg_snapshot import Contents
 from ..iceberg.manifests import DeleteFile, Partition
 from ..table_locations import without_scheme
 from ..table_snapshot import TableSnapshot, naming_file
-from .exchange_files import HiddenRows, LiveFile, RowChange
 from .moved_deletes import (
     VECTORS_SINCE,
     DeleteChange,
@@ -25,6 +24,7 @@ from .moved_deletes import (
     sort_paths,
     write_position_file,
 )
+from .table_target import HiddenRows, LiveFile, RowChange
 
 if TYPE_CHECKING:
     from pyiceberg.io import FileIO

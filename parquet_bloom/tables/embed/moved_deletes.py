@@ -29,7 +29,7 @@ from ..iceberg.iceberg_deletes import (
 from ..iceberg.manifests import EQUALITY_DELETES, POSITION_DELETES, DeleteFile, Partition
 from ..position_files import ICEBERG_POSITIONS, make_batches
 from ..table_locations import without_scheme
-from .exchange_files import UnfitFiles
+from .table_target import UnfitFiles
 
 if TYPE_CHECKING:
     import pyarrow.parquet as pq

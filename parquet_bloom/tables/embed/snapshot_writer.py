@@ -28,10 +28,10 @@ from ..iceberg.manifests import (
     read_files,
 )
 from ..table_snapshot import TableSnapshot
-from .exchange_files import RowChange
 from .hidden_rows import RowHider
 from .moved_deletes import DeleteChange, DeleteKey, DeletesMover, NewDelete, make_key, name_beside
 from .new_data import NewDataFile, write_data_manifest, write_empty_list
+from .table_target import RowChange
 
 if TYPE_CHECKING:
     import pyiceberg.table.snapshots as snapshots

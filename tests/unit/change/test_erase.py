@@ -7,6 +7,7 @@ import os
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.fs
@@ -233,6 +234,24 @@ def test_on_s3(s3):
     assert pq.read_table(pa.BufferReader(s3.get("lake/0.parquet"))).num_rows == ROWS - 2
     parquet_bloom.erase(s3.url("lake/"), [7], on="id", output=s3.url("new/"), **options)
     assert pq.read_table(pa.BufferReader(s3.get("new/0.parquet"))).num_rows == ROWS - 3
+
+
+@pytest.mark.ci
+def test_long_ranges_are_copied_by_the_store(s3):
+    """Of three row groups of 7 MB, in a store whose parts have 5 MB at least, the one in the middle is sent."""
+    rng = np.random.default_rng(1)
+    table = pa.table({"id": range(2100), "data": pa.array([rng.bytes(10_000) for _ in range(2100)])})
+    sink = pa.BufferOutputStream()
+    pq.write_table(table, sink, row_group_size=700, compression="none", use_dictionary=False, write_statistics=["id"])
+    s3.put("a.parquet", sink.getvalue().to_pybytes())
+    s3.clear_log()
+    report = parquet_bloom.erase(s3.url("a.parquet"), [1000], on="id", storage_options=s3.storage_options)
+    assert report.rows_after == 0
+    operations = [one.operation for one in s3.log]
+    assert operations.count("UploadPartCopy") >= 2
+    assert 6_900_000 < sum(one.sent for one in s3.log if one.operation == "UploadPart") < 7_200_000
+    new = pq.read_table(pa.BufferReader(s3.get("a.parquet")))
+    assert new.equals(table.filter(pc.field("id") != 1000))
 
 
 def test_other_file_systems_need_an_output(lake):

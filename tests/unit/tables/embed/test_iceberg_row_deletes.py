@@ -30,7 +30,9 @@ from support.writers.iceberg_tables import PATH_ID, POSITION_ID, HandTable, list
 import parquet_bloom
 from parquet_bloom.errors import ParquetBloomError, StorageError
 from parquet_bloom.tables.embed.embed_table import embed_table
-from parquet_bloom.tables.embed.exchange_files import (
+from parquet_bloom.tables.embed.exchange_iceberg import IcebergTarget
+from parquet_bloom.tables.embed.new_data import split_by_partition
+from parquet_bloom.tables.embed.table_target import (
     CommitConflict,
     HiddenRows,
     NewFile,
@@ -38,8 +40,6 @@ from parquet_bloom.tables.embed.exchange_files import (
     RowChange,
     TableState,
 )
-from parquet_bloom.tables.embed.exchange_iceberg import IcebergTarget
-from parquet_bloom.tables.embed.new_data import split_by_partition
 from parquet_bloom.tables.iceberg.iceberg_table import iceberg
 
 pytest.importorskip("pyiceberg")

@@ -20,8 +20,8 @@ from support.servers.iceberg_store import NAME, IcebergStore
 from support.writers import changing_tables as tables
 
 import parquet_bloom
-from parquet_bloom.tables.embed.exchange_files import CommitConflict, HiddenRows, RowChange
 from parquet_bloom.tables.embed.exchange_iceberg import IcebergTarget
+from parquet_bloom.tables.embed.table_target import CommitConflict, HiddenRows, RowChange
 from parquet_bloom.tables.iceberg.iceberg_table import iceberg
 from parquet_bloom.tables.table_snapshot import ReadTable
 
