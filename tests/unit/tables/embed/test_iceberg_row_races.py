@@ -28,7 +28,7 @@ from parquet_bloom.tables.table_snapshot import ReadTable
 pytest.importorskip("pyiceberg.catalog.sql")
 
 GONE = [5, 6, 12, 77]
-STEPS = 40  # more than there are requests of one run
+STEPS = 60  # more than there are requests of one run
 
 
 def delete_ids(catalog: Any) -> int | None:
