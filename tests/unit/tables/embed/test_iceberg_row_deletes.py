@@ -441,7 +441,12 @@ def test_what_is_refused_by_name(tmp_path: Path) -> None:
     assert read(table) == []
 
 
-@pytest.mark.parametrize("name", ["append", "delete", "delete all", "overwrite", "embed", "add a column"])
+LESS_USUAL = ["append", "delete all", "overwrite"]
+
+
+@pytest.mark.parametrize(
+    "name", ["delete", "embed", "add a column", *(pytest.param(name, marks=pytest.mark.ci) for name in LESS_USUAL)]
+)
 def test_another_writer_was_first(tmp_path: Path, name: str) -> None:
     table = tables.make_iceberg(tmp_path, 2)
     target = open_target(table)
@@ -461,7 +466,7 @@ def test_another_writer_was_first(tmp_path: Path, name: str) -> None:
     assert (files_in(tmp_path), read(table)) == (files, before)
 
 
-@pytest.mark.parametrize("version", [2, 3])
+@pytest.mark.parametrize("version", [pytest.param(2, marks=pytest.mark.ci), 3])
 @pytest.mark.parametrize("error", [KeyboardInterrupt(), OSError(errno.ENOSPC, "no space left")], ids=["stop", "full"])
 def test_a_commit_that_ends_at_any_step(
     tmp_path: Path, version: int, error: BaseException, monkeypatch: pytest.MonkeyPatch
@@ -510,7 +515,7 @@ def store(s3: Any, tmp_path: Path) -> Iterator[IcebergStore]:
     made.server.close()
 
 
-@pytest.mark.parametrize("kind", ["sql", "rest"])
+@pytest.mark.parametrize("kind", ["sql", pytest.param("rest", marks=pytest.mark.ci)])
 def test_a_table_in_a_store(store: IcebergStore, kind: str) -> None:
     """Another writer is in between, at first; each file that is left behind is one of the table's."""
     target = IcebergTarget(iceberg(NAME, catalog=store.open(kind)).latest(outside=True))
@@ -566,7 +571,7 @@ def change_at_random(rng: random.Random, table: Any, files: list[Any]) -> Counte
 def test_random_tables(tmp_path: Path) -> None:
     """Rows that are chosen at random, of tables that have deletes of all kinds, in several commits."""
     done: Counter[str] = Counter()
-    for seed in seeds(scaled(4)):
+    for seed in seeds(scaled(3)):
         rng = random.Random(seed)
         drawn = draw_table(rng, tmp_path / str(seed) / "table")
         table = tables.make_catalog(tmp_path / str(seed)).register_table("db.events", drawn.metadata)

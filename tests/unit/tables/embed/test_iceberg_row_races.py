@@ -20,15 +20,15 @@ from support.servers.iceberg_store import NAME, IcebergStore
 from support.writers import changing_tables as tables
 
 import parquet_bloom
-from parquet_bloom.tables.embed.exchange_files import CommitConflict, HiddenRows, RowChange
 from parquet_bloom.tables.embed.exchange_iceberg import IcebergTarget
+from parquet_bloom.tables.embed.table_target import CommitConflict, HiddenRows, RowChange
 from parquet_bloom.tables.iceberg.iceberg_table import iceberg
 from parquet_bloom.tables.table_snapshot import ReadTable
 
 pytest.importorskip("pyiceberg.catalog.sql")
 
 GONE = [5, 6, 12, 77]
-STEPS = 40  # more than there are requests of one run
+STEPS = 60  # more than there are requests of one run
 
 
 def delete_ids(catalog: Any) -> int | None:
