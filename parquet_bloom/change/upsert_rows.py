@@ -199,7 +199,7 @@ def check_arguments(on: str | Sequence[str], when_matched: str, retries: object)
     if when_matched not in ("update", "keep"):
         raise ParquetBloomError(f"when_matched must be 'update' or 'keep', got {when_matched!r}")
     require_retries(retries)
-    return list_columns(on)
+    return list(list_columns(on))
 
 
 def _read(rows: object) -> pa.Table:
