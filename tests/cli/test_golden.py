@@ -40,7 +40,7 @@ COMMANDS = {
     "drop-in-place": "drop lake --column id --in-place",
     "erase-dry-run": "erase lake broken.parquet --key id=4250 --key id=4251 --dry-run",
     "erase-in-place": "erase lake/by=pyarrow --where \"id = 4250 OR tag = 'tag 1'\" --in-place --yes",
-    "erase-output": "erase 'lake/by=[ps]*' --keys ids.txt --key-column id -o out",
+    "erase-output": "erase 'lake/by=[ps]*' --keys ids.txt --on id -o out",
     "verify": "verify lake broken.parquet",
     "verify-data": "verify lake --data",
     "verify-draft": "verify draft.parquet --data --variant murmur3+mask+raw",
@@ -178,8 +178,8 @@ def verb_of(command: str) -> str:
 
 
 def test_every_command_that_prints_rows_is_here():
-    """`spark-archive` prints installed packages, `completion` prints no rows: they have separate tests."""
+    """`spark-archive` prints installed packages, `completion` no rows, others are for tables: they have separate tests."""
     covered = {verb_of(command) for command in COMMANDS.values()}
     there = {*cli.COMMANDS} - {"index", "zones"} | {f"index {name}" for name in index_command.COMMANDS}
     there |= {f"zones {name}" for name in zones_command.COMMANDS}
-    assert covered | {"spark-archive", "completion", "index serve"} == there
+    assert covered | {"spark-archive", "completion", "index serve", "delete", "upsert"} == there

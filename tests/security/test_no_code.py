@@ -65,6 +65,7 @@ ALLOWED = {
     ("spark/jobs/index_job.py", "pickle"): "the files of a task, from the driver, and what its tasks send back",
     ("spark/jobs/file_tasks.py", "pickle"): "the files of a task, from the driver, and what became of them",
     ("spark/jobs/run_files.py", "pickle"): DRIVER,
+    ("spark/upsert_into_table.py", "pickle"): DRIVER,
     ("spark/jobs/run_files.py", "pyspark.cloudpickle"): "written only: whether a task can be sent to executors",
     ("storage/local/copy_front.py", "ctypes"): "fallocate, sync_file_range",
     (

@@ -261,7 +261,7 @@ def test_bounds_of_paths_that_are_cut(cut: int) -> None:
     plain = iceberg_deletes.without_scheme(path)
     assert iceberg_deletes.may_name(file, path)
     assert not iceberg_deletes.may_name(file, "s3://other/warehouse/data/a.parquet")
-    assert iceberg_deletes._find_target(file, {plain}) == (plain if cut == 99 else None)
+    assert iceberg_deletes.find_target(file, {plain}) == (plain if cut == 99 else None)
 
 
 # Iceberg tables in object stores: the settings of pyiceberg's catalog are those of the data files
