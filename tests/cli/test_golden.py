@@ -178,7 +178,7 @@ def verb_of(command: str) -> str:
 
 
 def test_every_command_that_prints_rows_is_here():
-    """`spark-archive` prints installed packages, `completion` no rows, others are for tables: they have separate tests."""
+    """Others print installed packages, or no rows, or are for tables: they have separate tests."""
     covered = {verb_of(command) for command in COMMANDS.values()}
     there = {*cli.COMMANDS} - {"index", "zones"} | {f"index {name}" for name in index_command.COMMANDS}
     there |= {f"zones {name}" for name in zones_command.COMMANDS}
