@@ -194,14 +194,12 @@ class DeletesPlanner:
     target : the table.
     mode : whether rows may stay in their files. In tables that cannot hide rows, files are written anew in any case.
     dry_run : write nothing.
-    progress : called with (done, total) in bytes of the files that are written anew.
     threads : files at a time; None for one per processor.
     """
 
     target: Target
     mode: Mode = "hide"
     dry_run: bool = False
-    progress: Progress | None = None
     threads: int | None = None
 
     def plan(
@@ -239,9 +237,7 @@ class DeletesPlanner:
         else:
             rewritten = self._rewrite(state, todo, new_files)
             files += [
-                ChangedFile(
-                    *(new.old.path, len(new.rows), "rewritten", None if self.dry_run else new.path, new.size),
-                )
+                ChangedFile(new.old.path, len(new.rows), "rewritten", None if self.dry_run else new.path, new.size)
                 for new in rewritten
             ]
             change = RowChange((), removed, operation, rewritten, added)
@@ -273,15 +269,11 @@ class DeletesPlanner:
             return RewrittenFile(file.old, file.rows, new, done.new_size, done.rows_left)
 
         written = []
-        total, finished = sum(file.old.size for file in todo), 0
         with process_files(todo, write, jobs) as outcomes:
-            for file, outcome in zip(todo, outcomes, strict=True):
+            for outcome in outcomes:
                 if isinstance(outcome, Exception):
                     raise outcome
                 written.append(outcome)
-                finished += file.old.size
-                if self.progress:
-                    self.progress(finished, total)
         return written
 
 

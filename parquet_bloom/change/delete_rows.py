@@ -84,7 +84,7 @@ class DeleteReport:
             "attempts": self.attempts,
             "seconds": round(self.seconds, 6),
             "files": [file.to_dict() for file in self.files],
-            "still_held": [{"where": one.where, "known": one.known, "until": one.until} for one in self.held],
+            "still_held": [one.to_dict() for one in self.held],
         }
 
     def __str__(self) -> str:

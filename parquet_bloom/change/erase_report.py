@@ -127,7 +127,7 @@ class EraseReport:
                 {"file": path, "kind": type(error).__name__, "problem": error.problem}
                 for path, error in self.errors.items()
             ],
-            "still_held": [{"where": one.where, "known": one.known, "until": one.until} for one in self.held],
+            "still_held": [one.to_dict() for one in self.held],
         }
 
     def __str__(self) -> str:

@@ -26,6 +26,10 @@ class HeldCopy:
     known: bool
     until: str
 
+    def to_dict(self) -> dict[str, Any]:
+        """Return it as JSON can hold it."""
+        return {"where": self.where, "known": self.known, "until": self.until}
+
     def __str__(self) -> str:
         return f"{'still holds' if self.known else 'may still hold'} them: {self.where}; {self.until}"
 

@@ -78,7 +78,7 @@ def delete(output: Output, given: DeleteOptions) -> int:
     with given.rows.open(given.paths, output) as rows:
         if asks:
             require_terminal()
-        schema = table.read_snapshot().schema
+        schema = None if rows.keys is None else table.read_snapshot().schema
         if given.dry_run or asks:
             with output.progress(0) as bar, output.step("locate"):
                 report = delete_rows.delete(table, **rows.parse(schema), **options, dry_run=True, progress=bar.update)
