@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import random
-import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple
@@ -11,7 +9,7 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from ..errors import ConcurrentChangeError, ParquetBloomError
+from ..errors import ParquetBloomError
 from ..file.bloom_file import BloomFile
 from ..file.drop_rows import write_without_rows
 from ..file.many_files import Progress, process_files
@@ -20,7 +18,7 @@ from ..redaction import shown_redacted
 from ..scan.scan_source import ScanSource
 from ..storage import open_source
 from ..storage.paths import as_utf8
-from ..tables.embed.exchange_files import settle
+from ..tables.embed.exchange_files import read_again, settle
 from ..tables.embed.new_files import NewFiles
 from ..tables.embed.table_target import (
     CommitConflict,
@@ -32,12 +30,8 @@ from ..tables.embed.table_target import (
     Target,
 )
 from ..tables.table_snapshot import ReadTable
-from ..util.messages import count
 from ..util.threads import processors
 from .find_rows import RowsByPath
-
-_WAIT_SECONDS, _LONGEST_WAIT_SECONDS = 0.02, 2.0  # before another try: other writers are busy
-
 
 Mode = Literal["hide", "rewrite"]
 
@@ -122,12 +116,8 @@ def commit(target: Target, plan: Planner, *, retries: int, dry_run: bool) -> Com
     ParquetBloomError
         The table refuses the commit. Nothing was committed. Or it is not known whether the commit succeeded.
     """
-    attempts, table_id = 0, None
+    attempts, state = 0, target.read_state()
     while True:
-        state = target.read_state()
-        if table_id not in (None, state.table_id):
-            raise ConcurrentChangeError("another table has taken its place meanwhile", path=target.name)
-        table_id = state.table_id
         with NewFiles(target.filesystem) as new_files:
             planned = plan(state, new_files)
             if dry_run or planned.is_empty:
@@ -136,10 +126,7 @@ def commit(target: Target, plan: Planner, *, retries: int, dry_run: bool) -> Com
             version = _try(target, state, planned.change, new_files)
         if version is not None:
             return CommittedRows(state.version, version, planned, attempts)
-        if attempts > retries:
-            problem = f"other writers have committed during each of {count(attempts, 'attempt')}; nothing was changed"
-            raise ConcurrentChangeError(f"{problem}. Run it again, or with more retries", path=target.name)
-        time.sleep(random.uniform(0, min(_LONGEST_WAIT_SECONDS, _WAIT_SECONDS * 2**attempts)))
+        state = read_again(target, state.table_id, attempts, retries)
 
 
 def require_retries(retries: object) -> None:

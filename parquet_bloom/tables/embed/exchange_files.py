@@ -369,16 +369,26 @@ def commit_exchanges(
                 raise
             done.new_version = version
             return done
-        if done.attempts > retries:
-            problem = (
-                f"other writers have committed during each of {count(done.attempts, 'attempt')}; nothing was changed"
-            )
-            raise ConcurrentChangeError(f"{problem}. Run it again, or with more retries", path=target.name)
-        time.sleep(random.uniform(0, min(_LONGEST_WAIT_SECONDS, _WAIT_SECONDS * 2**done.attempts)))
-        state = target.read_state()
-        if state.table_id != table_id:
-            raise ConcurrentChangeError("another table has taken its place meanwhile", path=target.name)
+        state = read_again(target, table_id, done.attempts, retries)
         done.exchanges = _renew(state, done, new_files)
+
+
+def read_again(target: Target, table_id: str, attempts: int, retries: int) -> TableState:
+    """Return the latest state of a table after a conflict, once other writers had some time.
+
+    Raises
+    ------
+    ConcurrentChangeError
+        There were more attempts than may be made again, or another table is in its place.
+    """
+    if attempts > retries:
+        problem = f"other writers have committed during each of {count(attempts, 'attempt')}; nothing was changed"
+        raise ConcurrentChangeError(f"{problem}. Run it again, or with more retries", path=target.name)
+    time.sleep(random.uniform(0, min(_LONGEST_WAIT_SECONDS, _WAIT_SECONDS * 2**attempts)))
+    state = target.read_state()
+    if state.table_id != table_id:
+        raise ConcurrentChangeError("another table has taken its place meanwhile", path=target.name)
+    return state
 
 
 def settle(target: Target, state: TableState, new_files: Sequence[str], error: BaseException) -> int | None:
