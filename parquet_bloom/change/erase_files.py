@@ -199,10 +199,11 @@ def erase_found(request: EraseRequest, source: ScanSource, find: Find, write: Wr
     index = source.index
     try:
         source = _open_lake(source)
-        entries = source.list_files().entries
+        listing = source.list_files()
     except ManagedTableError as error:
         error.problem += _WAY_OUT
         raise
+    entries, partitions = listing.entries, listing.partitions.schema
     if not entries:  # a mount that is missing, for one
         raise StorageError("no files in it", path=_describe(request.lake))
     listed = [entry.path for entry in entries]
@@ -225,15 +226,39 @@ def erase_found(request: EraseRequest, source: ScanSource, find: Find, write: Wr
     eraser = RowEraser(targets, tokens, outputs, source.filesystem, dry_run)
     with closing(write(list(targets), sizes, eraser)) as outcomes:
         _enter(request, report, sizes, outputs, outcomes)
-    if not dry_run:
+    if not dry_run and output is not None:
         written = [file.output for file in report.files]
-        again = source if output is None else replace(source, paths=written, index=None)
-        report.rows_after = find(again).num_rows if output is None or written else 0
+        report.rows_after = find(replace(source, paths=written, index=None)).num_rows if written else 0
+    elif not dry_run:
+        pinned = source.with_partitions(partitions.names, partitions)  # some files may look like of another type
+        report.rows_after = _count_rows_after(pinned, versions, targets, find)
     report.held = _find_held(source, output, index, report)
     report.seconds = time.perf_counter() - started
     if report.errors and request.on_error == "finish":
         raise FilesFailedError(report.errors, len(targets), report) from next(iter(report.errors.values()))
     return report
+
+
+def _count_rows_after(
+    source: ScanSource, versions: Mapping[str, tuple[int, bytes] | None], found: RowsByPath, find: Find
+) -> int:
+    """Return how many such rows the lake has now; files that are as they were when they were searched are not read.
+
+    Parameters
+    ----------
+    versions : {path: size and token} of the files when they were searched.
+    found : {path: rows} that they had then.
+    """
+    entries = source.list_files().entries
+    changed, num_rows = [], 0
+    for entry, version in zip(entries, read_version_tokens(entries, source.filesystem), strict=True):
+        if version is None:
+            continue  # it has been deleted
+        if version[1] != NO_TOKEN and version == versions.get(entry.path):
+            num_rows += len(found.get(entry.path, ()))
+        else:
+            changed.append(entry.path)
+    return num_rows + (find(replace(source, paths=changed, index=None)).num_rows if changed else 0)
 
 
 def _enter(

@@ -64,8 +64,8 @@ class EraseReport:
     num_located : rows that were to be erased.
     files : the files that had such rows, and were written anew.
     errors : {path: error} of files that have such rows and stay as they were.
-    rows_after : rows that a second search of the lake, or of the output, has found when all was done; None if none was
-        made.
+    rows_after : such rows that the lake, or the output, has when all was done, by a second search of what has changed
+        since the first one; None if none was made.
     held : what may still hold the rows.
     dry_run : whether nothing was written.
     started : when it began.

@@ -85,7 +85,7 @@ _IS_POSSIBLE = attrgetter("possible")
 _FUNCTIONS = (CallIn, CallNotIn, PatternLeaf)  # leaves that bounds alone do not decide
 _NO_HASHES: NDArray[np.generic] = np.empty(0, np.uint64)
 _BOUNDED = (Kind.INTEGER, Kind.DATE, Kind.TIME, Kind.TIMESTAMP, Kind.DECIMAL, Kind.FLOAT)  # whose bounds are not cut
-_SAMPLE = 32  # dictionaries that are read to see whether more of them are worth it
+_SAMPLE = 8  # dictionaries that are read to see whether more of them are worth it, next time four times as many
 _LEAST_SHARE = 1 / 16  # of the bytes of a row group: a dictionary that costs less is read in any case
 _WHOLE_NUMBER = re.compile(r"0|-?[1-9][0-9]{0,19}", re.ASCII)
 _USUAL_FPP = 0.01  # of filters
@@ -375,10 +375,10 @@ class PruningPredicate:
         column = evaluation.columns[part.column]
         assert column is not None
         found = np.zeros((2, evaluation.count), np.bool_)
-        start = 0
+        start, sample = 0, _SAMPLE
         while start < len(positions):
-            some = positions[start : start + _SAMPLE] if start == 0 else positions[start:]
-            start += len(some)
+            some = positions[start : start + sample]
+            start, sample = start + len(some), 4 * sample
             dictionaries = read(part.column, some, share)
             if dictionaries is None:
                 continue

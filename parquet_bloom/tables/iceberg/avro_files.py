@@ -11,6 +11,7 @@ from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import cache
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 import numpy as np
@@ -230,13 +231,14 @@ def named_damage(path: str, name: str) -> Iterator[None]:
 
 def read_records(data: bytes, wanted: Wanted) -> AvroColumn:
     """Return the records in an Avro file's content; raises errors of many kinds if it is malformed."""
-    nodes = compile_schema(json.loads(read_header(data).meta.get("avro.schema", b"")), wanted)
-    return _make_column(nodes, 0, decode_records(data, nodes))
+    header = read_header(data)
+    nodes = compile_schema(json.loads(header.meta.get("avro.schema", b"")), wanted)
+    return _make_column(nodes, 0, decode_records(data, header, nodes))
 
 
-def decode_records(data: bytes, nodes: Sequence[AvroNode]) -> RecordDecoder:
+def decode_records(data: bytes, header: AvroHeader, nodes: Sequence[AvroNode]) -> RecordDecoder:
     """Decode the records in an Avro file's content; raises errors of many kinds if it is malformed."""
-    meta, sync, at = read_header(data)
+    meta, sync, at = header
     codec_name = meta.get("avro.codec", b"null").decode()
     if codec_name not in codecs.KNOWN_CODECS:
         raise ValueError(f"it is compressed by {codec_name!r}, which is not known")
@@ -264,9 +266,14 @@ class AvroHeader(NamedTuple):
     end: int
 
 
+@cache
+def _compile_header() -> list[AvroNode]:
+    return compile_schema(_HEADER, {1: None, 2: None, 3: None})
+
+
 def read_header(data: bytes) -> AvroHeader:
     """Read the header in an Avro file's content; raises errors of many kinds if it is malformed."""
-    nodes = compile_schema(_HEADER, {1: None, 2: None, 3: None})
+    nodes = _compile_header()
     decoder = RecordDecoder([node.to_tuple() for node in nodes])
     if not data.startswith(AVRO_MAGIC):
         raise ValueError("it is not an Avro file")

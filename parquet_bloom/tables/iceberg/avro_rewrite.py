@@ -70,7 +70,8 @@ class StoredRecords:
 
     def __init__(self, file_io: FileIO, path: str, name: str, length: int | None = None, record: int | None = None):
         self._data = read_bytes(file_io, path, name, length)
-        self._meta = read_header(self._data).meta
+        self._header = read_header(self._data)
+        self._meta = self._header.meta
         self._schema: dict[str, Any] = json.loads(self._meta["avro.schema"])
         self._record = record
         self._nodes = compile_schema(self._schema, {})
@@ -177,7 +178,7 @@ class StoredRecords:
             self._end = len(order)
         for index in order:
             self._nodes[index] = replace(self._nodes[index], keeps=STORED)
-        decoder = decode_records(self._data, self._nodes)
+        decoder = decode_records(self._data, self._header, self._nodes)
         for index in order:
             _, values, ends = decoder.column(index)
             places = memoryview(ends).cast("q")
