@@ -1,6 +1,6 @@
 """Delete and replace rows of tables by their keys: parquet_bloom beside deltalake and pyiceberg.
 
-python tools/bench/deletes.py [--folder FOLDER] [--files N] [--rows N] [--keys N] [--repeat N]
+python tools/bench/deletes.py [--folder FOLDER] [--files N] [--rows N] [--keys N] [--repeat N] [--large]
 
 The tables have files of one row group each; the keys are spread over all files, and each library gets a copy of the
 table for each run, made anew. What is measured is the call, in a process that has called it before, and the whole
@@ -8,6 +8,8 @@ process's CPU time in it.
 
 delete      keys into a Delta table with deletion vectors, and into an Iceberg table of version 2
 upsert      as many rows, half of them with keys that the table has
+--large     in place of both: 1,000,000 keys, from a Parquet file, into an Iceberg table of 100,000,000 rows in 100
+            files of eight row groups, in a process of its own
 """
 
 from __future__ import annotations
@@ -15,6 +17,8 @@ from __future__ import annotations
 import argparse
 import shutil
 import statistics
+import subprocess
+import sys
 import tempfile
 import time
 from collections.abc import Callable
@@ -23,6 +27,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.parquet as pq
 from _common import header, positive  # first, to import the package of this checkout
 from deltalake import DeltaTable, write_deltalake
 from pyiceberg.catalog.sql import SqlCatalog
@@ -103,12 +108,18 @@ def list_deletes(tables: Tables) -> list[Case]:
     listed = ", ".join(map(str, keys.tolist()))
     source = pa.table({"id": keys})
 
+    def rewrite(root: str) -> object:
+        return parquet_bloom.delete(root, keys, "id", mode="rewrite")
+
     def merge(root: str) -> object:
         merged = DeltaTable(root).merge(source, "t.id = s.id", source_alias="s", target_alias="t")
         return merged.when_matched_delete().execute()
 
     return [
         delta_case(tables, "parquet_bloom, Delta", lambda root: parquet_bloom.delete(root, keys, "id"), True),
+        delta_case(
+            tables, "the same, rewritten", lambda root: parquet_bloom.delete(root, keys, "id", mode="rewrite"), True
+        ),
         delta_case(tables, "deltalake merge", merge, False),
         delta_case(tables, "deltalake delete", lambda root: DeltaTable(root).delete(f"id IN ({listed})"), False),
         iceberg_case(tables, "parquet_bloom, Iceberg", lambda table: parquet_bloom.delete(table, keys, "id")),
@@ -149,6 +160,45 @@ def measure(cases: list[Case], expected: int, repeat: int, folder: Path) -> None
         print(f"  {case.name:30} {wall * 1e3:10,.0f} ms {cpu * 1e3:10,.0f} ms CPU {wall / base:8.1f} x")
 
 
+_DELETE_LARGE = """
+import resource, sys, time
+from pathlib import Path
+from pyiceberg.catalog.sql import SqlCatalog
+import parquet_bloom
+folder = Path(sys.argv[1])
+table = SqlCatalog("bench", uri=f"sqlite:///{folder}/catalog.db").load_table("db.t")
+wall, cpu = time.perf_counter(), time.process_time()
+report = parquet_bloom.delete(table, folder / "keys.parquet", "id")
+wall, cpu = time.perf_counter() - wall, time.process_time() - cpu
+memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+print(f"  parquet_bloom, Iceberg {report.num_rows:13,} rows {wall:8.1f} s {cpu:8.1f} s CPU {memory:8,.0f} MB")
+"""
+
+
+def measure_large(folder: Path, files: int = 100, rows: int = 1_000_000, keys: int = 10_000) -> None:
+    """Make the large table, and delete so many keys of each of its files."""
+    catalog = SqlCatalog("bench", uri=f"sqlite:///{folder}/catalog.db", warehouse=str(folder / "lake"))
+    catalog.create_namespace("db")
+    rng = np.random.default_rng(1)
+    schema = pa.schema({"id": pa.int64(), "x": pa.int32()})
+    table = catalog.create_table("db.t", schema)
+    data = Path(table.location().removeprefix("file://")) / "data"
+    data.mkdir(parents=True)
+    paths, chosen = [], []
+    for number in range(files):
+        ids = rng.integers(0, 1 << 62, rows)
+        part = pa.table([ids, rng.integers(0, 1000, rows).astype(np.int32)], schema=schema)
+        path = data / f"{number}.parquet"
+        pq.write_table(part, path, row_group_size=1 << 17, use_dictionary=["x"])
+        paths.append(str(path))
+        chosen.append(rng.choice(ids, keys, replace=False))
+    table.add_files(paths)
+    pq.write_table(pa.table({"id": np.concatenate(chosen)}), folder / "keys.parquet")
+    subprocess.run(
+        [sys.executable, "-c", _DELETE_LARGE, str(folder)], check=True, cwd=Path(__file__).resolve().parents[2]
+    )
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--folder", type=Path)
@@ -156,9 +206,14 @@ def main() -> None:
     parser.add_argument("--rows", type=positive, default=100_000)
     parser.add_argument("--keys", type=positive, default=2_000)
     parser.add_argument("--repeat", type=positive, default=5)
+    parser.add_argument("--large", action="store_true")
     given = parser.parse_args()
     header("deletes and upserts by keys", "deltalake", "pyiceberg")
     with tempfile.TemporaryDirectory(dir=given.folder) as folder:
+        if given.large:
+            print("\ndelete 1,000,000 keys from 100 files of 1,000,000 rows")
+            measure_large(Path(folder))
+            return
         tables = Tables(Path(folder) / "made", given.files, given.rows, given.keys)
         total = given.files * given.rows
         table = f"{given.files} files of {given.rows:,} rows"
