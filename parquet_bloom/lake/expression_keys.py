@@ -12,14 +12,16 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from ..core.hash.xxh64 import Keys, hash_keys
 from ..errors import PredicateError
 from ..file.column_hashes import combine_hashes
 from ..hashing.coerce import HashedLiterals, hash_literals
 from ..hashing.column_type import ColumnType, from_arrow
 from ..predicate import tree
 from ..predicate.calls import add_other, hash_texts
-from ..predicate.key_expression import TUPLE, KeyExpression
+from ..predicate.key_expression import GRAMS, TUPLE, KeyExpression
 from ..predicate.literal import from_collection, from_python
+from ..predicate.pattern_pieces import find_pieces
 from ..predicate.pruning_statistics import KeyHasher
 from ..predicate.tree import CallIn, Connective, Equal, In, Leaf, Node, Or, all_of, any_of
 
@@ -61,6 +63,8 @@ def parse_key_literals(values: object, expression: KeyExpression) -> list[object
     PredicateError
         The argument is not a list of such values, or contains a null: nulls are not indexed.
     """
+    if expression.function == GRAMS:
+        raise PredicateError("grams are asked for by a predicate: `prune`, `find`, `index explain`", column=expression)
     if expression.function != TUPLE:
         literals = parse_literals(values, expression)
         if not all(isinstance(literal, str) for literal in literals):
@@ -166,6 +170,8 @@ class IndexedKey:
         ----------
         types : stored types of the expression's columns.
         """
+        if self.expression.function == GRAMS:
+            return _hash_lowered_grams if self.expression.case else _hash_grams
         if self.expression.function != TUPLE:
             return hash_texts
         if types not in self._hashers:  # threads that arrive here together all use the first one
@@ -188,6 +194,21 @@ class IndexedKey:
         return hash_positions
 
 
+def _hash_grams(values: Sequence[Any], _: ColumnType) -> tuple[NDArray[np.uint64], NDArray[np.intp]]:
+    """Return the hashes of grams, given by their texts as `_show_gram` makes them; see `coerce.hash_all`."""
+    packed = [int.from_bytes(value.decode().encode("latin-1"), "little") for value in values]
+    return hash_keys(Keys.fixed(np.array(packed, "<u8"), 8, len(packed))), np.arange(len(packed) + 1)
+
+
+def _hash_lowered_grams(values: Sequence[Any], _: ColumnType) -> tuple[NDArray[np.uint64], NDArray[np.intp]]:
+    hashes, first = _hash_grams(values, TEXT)
+    return add_other(hashes), 2 * first
+
+
+def _show_gram(gram: bytes) -> str:
+    return gram.decode("latin-1")
+
+
 class KeyPredicate:
     """A predicate with leaves over the expressions of an index, where it has such.
 
@@ -207,13 +228,30 @@ class KeyPredicate:
         self._timezone = timezone
         self._ignore_case = ignore_case
         self._taken = tree.columns(node)
-        self._calls = [expression for expression in expressions if expression.function != TUPLE]
+        self._calls = [expression for expression in expressions if expression.function in tree.FUNCTIONS]
+        self._grams = [expression for expression in expressions if expression.function == GRAMS]
         self._tuples = [expression for expression in expressions if expression.function == TUPLE]
-        self.node = tree.fold(node, self._replace_call, self._add_tuples) if expressions else node
+        self.node = tree.fold(node, self._replace_leaf, self._add_tuples) if expressions else node
 
-    def _replace_call(self, leaf: Leaf) -> Node:
-        if not isinstance(leaf, CallIn):
-            return leaf
+    def _replace_leaf(self, leaf: Leaf) -> Node:
+        if isinstance(leaf, CallIn):
+            return self._replace_call(leaf)
+        return self._add_grams(leaf) if self._grams else leaf
+
+    def _add_grams(self, leaf: Leaf) -> Node:
+        """Return a leaf, and that its value has the grams of what it has to contain."""
+        added: list[Node] = []
+        for expression in self._grams:
+            if expression.weights is None or not self._is_same(expression.columns[0], leaf.column):
+                continue
+            for pieces in find_pieces(leaf, lowered=bool(expression.case)):
+                grams = [expression.weights.choose_grams(piece.encode("utf-8", "surrogatepass")) for piece in pieces]
+                if all(grams):
+                    name = self._name(expression)
+                    added.append(any_of(all_of(In(name, (_show_gram(gram),)) for gram in some) for some in grams))
+        return all_of([leaf, *added])
+
+    def _replace_call(self, leaf: CallIn) -> Node:
         same = [
             expression
             for expression in self._calls

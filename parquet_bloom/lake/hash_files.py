@@ -22,6 +22,7 @@ from ..file.bloom_file import BloomFile
 from ..file.column_hashes import ColumnHashes, ExpressionHashes
 from ..file.column_reader import DISTANT_WINDOW_BYTES
 from ..file.file_columns import find_sole_leaf, holds_elements
+from ..file.gram_hashes import GramHashes
 from ..file.identity import (
     ColumnFingerprint,
     chunk_bytes_fingerprint,
@@ -32,7 +33,7 @@ from ..file.identity import (
 from ..file.page_checks import ReadRange
 from ..hashing.column_type import ColumnType
 from ..metadata.footer import SchemaLeaf
-from ..predicate.key_expression import KeyExpression
+from ..predicate.key_expression import GRAMS, TUPLE, KeyExpression
 from ..predicate.pruning_statistics import ColumnShape
 from ..storage import Entry, Source, is_local, open_source
 from ..tables.names_in_files import identify_column
@@ -199,7 +200,7 @@ class Covered:
     leaves: tuple[SchemaLeaf, ...]
     column_type: ColumnType
     holds: ColumnShape
-    hashes: ColumnHashes | ExpressionHashes
+    hashes: ColumnHashes | ExpressionHashes | GramHashes
     meaning: str = ""
     other_types: tuple[ColumnType, ...] = ()
 
@@ -343,15 +344,21 @@ def find_key_leaves(file: BloomFile, column: str) -> list[SchemaLeaf]:
 
 
 def _cover_expression(file: BloomFile, expression: KeyExpression, table_columns: TableColumns) -> Covered:
-    if table_columns is not None:  # whose columns may be renamed, each by itself
+    if table_columns is not None and expression.function == TUPLE:  # its columns may be renamed, each by itself
         raise ParquetBloomError(f"the expression {expression} is not indexed in tables")
     leaves = find_key_leaves(file, expression)
     for leaf, name in zip(leaves, expression.columns, strict=True):
         if leaf.repeated or leaf.name != name:
             raise ParquetBloomError("it is not a column of single values", path=file.path, column=name)
+    meaning = ""
+    if table_columns is not None:
+        meaning = identify_column(file.footer, leaves[0], expression.columns[0], table_columns)
+    if expression.function == GRAMS:
+        grams = GramHashes(file, expression, leaves[0])
+        return Covered(tuple(leaves), grams.column_type, ColumnShape.VALUES, grams, meaning)
     hashes = ExpressionHashes(file, expression, leaves)
     first, *others = hashes.column_types
-    return Covered(tuple(leaves), first, ColumnShape.VALUES, hashes, "", tuple(others))
+    return Covered(tuple(leaves), first, ColumnShape.VALUES, hashes, meaning, tuple(others))
 
 
 def hash_files(

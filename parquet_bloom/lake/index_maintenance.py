@@ -228,6 +228,7 @@ def _merge_group(
             info = layouts.merge(
                 manifest.layout,
                 manifest.settings,
+                key[0],
                 readers,
                 path,
                 folder.filesystem,

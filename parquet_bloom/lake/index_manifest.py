@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 from ..core.hash.xxh64 import hash_one
 from ..errors import BrokenIndexError, ConcurrentChangeError, IndexInUseError, ParquetBloomError, StorageError
 from ..hashing.column_type import ColumnType, type_from_json, type_to_json
-from ..predicate.key_expression import KeyExpression
+from ..predicate.key_expression import GRAMS, KeyExpression, first_column
 from ..predicate.pruning_statistics import ColumnShape
 from ..storage.index_folder import Folder
 from . import json_checks as strict
@@ -33,7 +33,8 @@ from .units import FILE, LEAST_ZONE_ROWS, MOST_ZONE_ROWS, ROW_GROUP, ZONE, Units
 FORMAT = 1
 _FORMAT_WITH_EXPRESSIONS = 2  # which versions that do not know expressions refuse
 _FORMAT_WITH_ZONES = 3  # which versions that do not know zones refuse; it may have expressions
-_FORMATS = (FORMAT, _FORMAT_WITH_EXPRESSIONS, _FORMAT_WITH_ZONES)
+_FORMAT_WITH_GRAMS = 4  # which versions that do not know grams refuse; it may have zones and other expressions
+_FORMATS = (FORMAT, _FORMAT_WITH_EXPRESSIONS, _FORMAT_WITH_ZONES, _FORMAT_WITH_GRAMS)
 _SETTINGS = {"postings": {"prefix_bits": 40}, "cuckoo": {"num_buckets": 2**32, "fingerprint_bits": 24}}
 """Settings of each layout, and their upper limits."""
 
@@ -42,13 +43,14 @@ _FIELDS: dict[int, tuple[tuple[str, ...], tuple[str, ...]]] = {
     FORMAT: (_COMMON, ("num_files", "num_live")),
     _FORMAT_WITH_EXPRESSIONS: ((*_COMMON, "expressions"), ("num_files", "num_live")),
     _FORMAT_WITH_ZONES: ((*_COMMON, "zone_rows"), ("num_files", "num_live", "expressions")),
+    _FORMAT_WITH_GRAMS: ((*_COMMON, "expressions"), ("num_files", "num_live", "zone_rows")),
 }
 """Of each format the fields of a manifest, and those that may be missing. A newer field comes with a newer format."""
 
 _SEGMENT_FIELDS = ("name", "files", "num_files", "num_units", "parts", "removed")
 _PART_FIELDS = ("column", "type", "holds", "meaning", "slices")
 _SLICE_FIELDS = ("name", "num_bytes", "num_entries", "first", "last")
-_EXPRESSION_FIELDS = ("function", "columns", "rule")
+_EXPRESSION_FIELDS, _GRAMS_FIELDS = ("function", "columns", "rule"), ("case", "weights")
 
 _MOST_UNITS = 2**32 - 2
 _NAME = re.compile(r"manifest-(\d{12})\.json")
@@ -90,7 +92,7 @@ class ColumnPart:
     @property
     def by_name(self) -> bool:
         """True if the files store these values under the column's name."""
-        return not self.meaning or self.meaning.rpartition("#")[0] == self.column
+        return not self.meaning or self.meaning.rpartition("#")[0] == first_column(self.column)
 
     @property
     def num_entries(self) -> int:
@@ -325,6 +327,8 @@ def write(folder: Folder, manifest: IndexManifest) -> None:
 
 
 def _find_format(manifest: IndexManifest) -> int:
+    if any(expression.function == GRAMS for expression in manifest.expressions):
+        return _FORMAT_WITH_GRAMS
     if manifest.granularity == ZONE:
         return _FORMAT_WITH_ZONES
     return _FORMAT_WITH_EXPRESSIONS if manifest.expressions else FORMAT
@@ -357,7 +361,7 @@ def _segment_to_json(segment: SegmentInfo) -> dict[str, object]:
 
 
 def _parse_columns(fields: Mapping[str, object]) -> tuple[str, ...]:
-    """Return the columns, of which formats 2 and 3 say which are expressions."""
+    """Return the columns, of which formats 2 to 4 say which are expressions."""
     columns = [strict.text(column) for column in strict.items(fields["columns"])]
     expressions = strict.fields(fields.get("expressions", {}))
     if not set(expressions) <= set(columns):
@@ -365,16 +369,20 @@ def _parse_columns(fields: Mapping[str, object]) -> tuple[str, ...]:
     if not columns or len(set(columns)) < len(columns):
         raise ValueError("its columns are not one or more different ones")
     for expression in expressions.values():
-        strict.require_names(strict.fields(expression), _EXPRESSION_FIELDS)
-    return tuple(
+        strict.require_names(strict.fields(expression), _EXPRESSION_FIELDS, _GRAMS_FIELDS)
+    parsed = tuple(
         KeyExpression.from_json(column, strict.fields(expressions[column])) if column in expressions else column
         for column in columns
     )
+    has_grams = any(isinstance(column, KeyExpression) and column.function == GRAMS for column in parsed)
+    if has_grams != (fields["format"] == _FORMAT_WITH_GRAMS):
+        raise ValueError(f"an index of format {fields['format']} says something else of grams")
+    return parsed
 
 
 def _parse_units(fields: Mapping[str, object]) -> Units:
-    """Return what a unit is: in format 3 a zone, in others a file or a row group."""
-    if fields["format"] != _FORMAT_WITH_ZONES:
+    """Return what a unit is: a zone where the manifest says how many rows it has, else a file or a row group."""
+    if "zone_rows" not in fields:
         return Units(strict.one_of(fields["granularity"], (FILE, ROW_GROUP)))
     zone_rows = strict.number(fields["zone_rows"], MOST_ZONE_ROWS, LEAST_ZONE_ROWS)
     return Units(strict.one_of(fields["granularity"], (ZONE,)), zone_rows)

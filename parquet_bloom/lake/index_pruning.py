@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from ..file.identity import NO_TOKEN, read_version_tokens
 from ..hashing.column_type import ColumnType, make_domain_array
-from ..predicate.key_expression import KeyExpression
+from ..predicate.key_expression import TUPLE, KeyExpression, first_column
 from ..predicate.pruning import FilterProbe, ProbeResult, PruningPredicate
 from ..predicate.pruning_statistics import UNKNOWN, PruningStatisticsArray
 from ..predicate.tree import Node, drop_whole_names
@@ -220,39 +220,57 @@ class IndexPruner:
                 if statistics is not None:
                     parts[name], columns[name] = part, statistics
                 continue
-            same = part.info.by_name if self.means is None else self.means(indexed_name, part.info.meaning)
-            if not same:
+            if not self._is_same(indexed_name, part):
                 continue
             if self.trusted is None or self.trusted(indexed_name, part.info.column_type):
                 parts[name] = part
                 columns[name] = _make_statistics(part, len(units))
 
         def ask(questions: list[FilterProbe]) -> list[ProbeResult]:
-            return [self._probe_part(parts[question.column], question, segment, units) for question in questions]
+            results: dict[int, ProbeResult] = {}
+            for column in {question.column: None for question in questions}:
+                some = [i for i, question in enumerate(questions) if question.column == column]
+                found = self._probe_part(parts[column], [questions[i] for i in some], segment, units)
+                results.update(zip(some, found, strict=True))
+            return [results[i] for i in range(len(questions))]
 
         return self._predicate.decide_all(columns, len(units), ask)
 
+    def _is_same(self, name: str, part: OpenPart) -> bool:
+        """Return whether a part has values of an indexed column, or of an expression of one, as it is named now."""
+        return part.info.by_name if self.means is None else self.means(first_column(name), part.info.meaning)
+
     def _make_key_statistics(self, key: IndexedKey, part: OpenPart, count: int) -> PruningStatisticsArray | None:
         """Return statistics of units that have keys of an expression; None if they cannot be used."""
-        types = part.info.column_type, *part.info.other_types
-        if self.means is not None or (
-            self.trusted is not None and not all(map(self.trusted, key.expression.columns, types))
-        ):
+        types, is_tuple = (part.info.column_type, *part.info.other_types), key.expression.function == TUPLE
+        if not self._is_same(key.expression, part) or (is_tuple and self.means is not None):
+            return None
+        if self.trusted is not None and not all(map(self.trusted, key.expression.columns, types)):
             return None
         hasher = key.find_hasher(types)
         return None if hasher is None else replace(make_unknown(TEXT, count), hash_values=hasher)
 
-    def _probe_part(self, part: OpenPart, probe: FilterProbe, segment: Segment, units: NDArray[np.intp]) -> ProbeResult:
-        matches = part.find(probe.hashes)
+    def _probe_part(
+        self, part: OpenPart, probes: Sequence[FilterProbe], segment: Segment, units: NDArray[np.intp]
+    ) -> list[ProbeResult]:
+        """Probe a part for all questions at once."""
+        matches = part.find(np.concatenate([probe.hashes for probe in probes]))
         with self._counting:
             self.requests += matches.requests
             self.bytes_read += matches.bytes_read
-        if matches.unknown:
-            self.doubts.update(dict.fromkeys(matches.unknown.values()))
-            return ProbeResult(np.ones(len(probe.positions), np.bool_))
-        maybe = np.zeros(segment.info.num_units, np.bool_)
-        maybe[matches.units] = True
-        return ProbeResult(maybe[units[probe.positions]])
+        self.doubts.update(dict.fromkeys(matches.unknown.values()))
+        unknown = np.array([*matches.unknown], np.intp)
+        results, end = [], 0
+        for probe in probes:
+            first, end = end, end + len(probe.hashes)
+            if ((unknown >= first) & (unknown < end)).any():
+                results.append(ProbeResult(np.ones(len(probe.positions), np.bool_)))
+                continue
+            maybe = np.zeros(segment.info.num_units, np.bool_)
+            of_probe = slice(*np.searchsorted(matches.queries, [first, end]).tolist())
+            maybe[matches.units[of_probe]] = True
+            results.append(ProbeResult(maybe[units[probe.positions]]))
+        return results
 
 
 def _match_columns(names: Sequence[str], indexed: Sequence[str], ignore_case: bool) -> dict[str, str]:

@@ -27,6 +27,7 @@ from .index_manifest import IndexManifest, Key, SegmentInfo
 from .index_reports import AppendReport
 from .index_snapshot import IndexSnapshotReader
 from .lake_files import LakeAccess, LakeDescription
+from .learn_weights import with_learnt_weights
 from .liveness import LakeState, LivenessCheck, PathTable, assume_live
 from .segment import Segment, SegmentBuilder
 from .units import FILE
@@ -107,6 +108,7 @@ class IndexWriter:
                 entries += map(Entry, more)
             todo = select_unindexed(entries, live)
             report = AppendReport(unchanged=(len(entries) if recent is None else num_live) - len(todo))
+            manifest = with_learnt_weights(manifest, todo, filesystem, listing.table_columns)
             with closing(_Appending(self.folder, manifest, listing, options.memory_limit, report)) as appending:
                 appending.read(todo, filesystem, options)
                 new_segments = appending.finish()

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import Final, TypedDict, cast
 
 from ..errors import ParquetBloomError
-from ..predicate.key_expression import KeyExpression
+from ..predicate.key_expression import TUPLE, KeyExpression, first_column
 from ..storage import Entry, is_local, is_url, list_entries
 from ..storage.file_names import is_hidden
 from ..storage.paths import name_of as name_of
@@ -90,14 +90,16 @@ class LakeListing:
 
     def means(self, column: str, meaning: str) -> bool:
         """Return whether a column of the files is the stored column of some meaning; see `ColumnPart`."""
-        return not meaning if self.table is None else is_same_column(self.table.columns, column, meaning)
+        name = first_column(column)
+        return not meaning if self.table is None else is_same_column(self.table.columns, name, meaning)
 
 
 def require_no_table(columns: Sequence[str], table: object | None) -> None:
-    """Raise ParquetBloomError for an index of expressions over a table."""
-    expression = next((column for column in columns if isinstance(column, KeyExpression)), None)
+    """Raise ParquetBloomError for an index of several columns together over a table."""
+    tuples = (column for column in columns if isinstance(column, KeyExpression) and column.function == TUPLE)
+    expression = next(tuples, None)
     if table is not None and expression is not None:
-        problem = "indexes of Delta and Iceberg tables are of columns, not of expressions, as columns may be renamed"
+        problem = "indexes of Delta and Iceberg tables are of single columns, as each may be renamed by itself"
         raise ParquetBloomError(problem, column=expression)
 
 

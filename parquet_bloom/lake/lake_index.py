@@ -104,6 +104,7 @@ class LakeIndex(LakeIndexReader):
             A setting is out of range.
         """
         names = layouts.parse_columns(columns)
+        layouts.require_layout_for(layout, names)
         units = Units.parse(granularity, zone_rows)
         unit_values = units.zone_rows or layouts.DEFAULT_VALUES_A_UNIT
         settings = layouts.make_settings(

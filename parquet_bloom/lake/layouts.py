@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from ..core.index.cuckoo import MOST_BUCKETS
 from ..errors import BrokenIndexError, ParquetBloomError
-from ..predicate.key_expression import parse_key
+from ..predicate.key_expression import GRAMS, KeyExpression, parse_key
 from ..storage import Entry
 from .cuckoo_reader import CuckooReader
 from .cuckoo_writer import CuckooWriter
@@ -18,13 +18,15 @@ from .cuckoo_writer import merge as merge_cuckoo
 from .index_part import PartInfo, PartReader, PartWriter
 from .postings_reader import PostingsReader
 from .postings_reader import merge as merge_postings
-from .postings_writer import PostingsWriter
+from .postings_writer import PartShape, PostingsWriter
 
 POSTINGS, CUCKOO = "postings", "cuckoo"
 LAYOUTS = (POSTINGS, CUCKOO)
 
 _ENTRIES_A_SUB_BUCKET = 12
 MOST_PREFIX_BITS = 40
+_GRAM_PREFIX_BITS = 28  # a question asks for several grams: a unit that has one of them by chance has not the others
+_FREQUENT_SHARE = 8  # a gram in more than one of so many units tells too little to list them
 
 DEFAULT_EXPECTED_VALUES = 1_000_000_000
 DEFAULT_REMAINDER_BITS = 8
@@ -99,17 +101,40 @@ def parse_columns(columns: object) -> tuple[str, ...]:
     return keys
 
 
+def require_layout_for(layout: str, columns: Sequence[str]) -> None:
+    """Raise ParquetBloomError if a layout does not serve one of the columns."""
+    grams = next(filter(is_of_grams, columns), None)
+    if layout != POSTINGS and grams is not None:
+        raise ParquetBloomError(f"grams are of the layout 'postings', not {layout!r}", column=grams)
+
+
 def most_units(layout: str, settings: Mapping[str, int]) -> int:
     """Return the largest number of units of a segment."""
     return 2 ** (64 - settings["prefix_bits"]) - 2 if layout == POSTINGS else 2**32 - 2
 
 
+def is_of_grams(column: str) -> bool:
+    return isinstance(column, KeyExpression) and column.function == GRAMS
+
+
+def find_prefix_bits(settings: Mapping[str, int], column: str) -> int:
+    """Return how many bits of a hash the postings of a column keep."""
+    bits = settings["prefix_bits"]
+    return min(bits, _GRAM_PREFIX_BITS) if is_of_grams(column) else bits
+
+
+def find_listed_share(column: str) -> int:
+    """Return of how many units one may hold a value, for all of them to be listed; 0 for any number."""
+    return _FREQUENT_SHARE if is_of_grams(column) else 0
+
+
 def writer(
-    layout: str, settings: Mapping[str, int], path: str, filesystem: object | None, memory_limit: int
+    layout: str, settings: Mapping[str, int], column: str, path: str, filesystem: object | None, memory_limit: int
 ) -> PartWriter:
-    """Return the writer of a new part."""
+    """Return the writer of a new part of a column."""
     if layout == POSTINGS:
-        return PostingsWriter(path, filesystem, settings["prefix_bits"], memory_limit)
+        prefix_bits, listed_share = find_prefix_bits(settings, column), find_listed_share(column)
+        return PostingsWriter(path, filesystem, prefix_bits, memory_limit, listed_share=listed_share)
     return CuckooWriter(
         path,
         filesystem,
@@ -122,6 +147,7 @@ def writer(
 def reader(
     layout: str,
     settings: Mapping[str, int],
+    column: str,
     path: str,
     filesystem: object | None,
     info: PartInfo,
@@ -147,7 +173,7 @@ def reader(
         postings = PostingsReader(path, filesystem, info.num_bytes, entry=entry, num_entries=few)
         stored = postings.info
         found = {
-            "prefix_bits": (settings["prefix_bits"], postings.prefix_bits),
+            "prefix_bits": (find_prefix_bits(settings, column), postings.prefix_bits),
             "num_entries": (info.num_entries, stored.num_entries),
             "first": (info.first, stored.first),
             "last": (info.last, stored.last),
@@ -180,15 +206,18 @@ def _confirm(reader: PartReader, path: str, found: Mapping[str, tuple[int, int]]
 def merge(
     layout: str,
     settings: Mapping[str, int],
+    column: str,
     parts: Sequence[tuple[PartReader, NDArray[np.int64]]],
     path: str,
     filesystem: object | None,
     num_units: int,
     memory_limit: int,
 ) -> PartInfo:
-    """Merge parts into one; each comes with the new number of every unit, -1 for dropped ones."""
+    """Merge parts of a column into one; each comes with the new number of every unit, -1 for dropped ones."""
     if layout == POSTINGS:
         postings = [(reader, remap) for reader, remap in parts if isinstance(reader, PostingsReader)]
-        return merge_postings(postings, path, filesystem, settings["prefix_bits"], num_units, memory_limit)
+        prefix_bits, listed_share = find_prefix_bits(settings, column), find_listed_share(column)
+        shape = PartShape(prefix_bits, num_units, listed_share=listed_share)
+        return merge_postings(postings, path, filesystem, shape, memory_limit)
     cuckoo = [(reader, remap) for reader, remap in parts if isinstance(reader, CuckooReader)]
     return merge_cuckoo(cuckoo, path, filesystem, num_units=num_units, memory_limit=memory_limit)

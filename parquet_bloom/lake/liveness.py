@@ -16,6 +16,7 @@ from ..file.bloom_file import BloomFile
 from ..file.identity import NO_TOKEN, UNREADABLE, compare_contents, read_version_tokens
 from ..hashing.arrow_keys import keys_of
 from ..metadata.footer import SchemaLeaf
+from ..predicate.key_expression import first_column
 from ..storage import Entry
 from ..tables.names_in_files import has_column
 from ..tables.table_footers import show_as_table
@@ -270,7 +271,7 @@ class LivenessCheck:
         if not live.foreign[i]:
             return
         columns = {segment.parts[number].info.column for number in live.foreign[i]}
-        columns = {column for column in columns if has_column(live.table_columns, column)}
+        columns = {column for column in columns if has_column(live.table_columns, first_column(column))}
         foreign = np.zeros(len(entries), np.bool_)
         for column in columns:
             foreign |= np.isin(segment.files.parts(column)[numbers], list(live.foreign[i]))

@@ -12,6 +12,7 @@ import struct
 import threading
 from collections import OrderedDict
 from collections.abc import Iterator
+from dataclasses import replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -476,8 +477,7 @@ def merge(
     parts: list[tuple[PostingsReader, NDArray[np.int64]]],
     path: str,
     filesystem: object | None,
-    prefix_bits: int,
-    num_units: int,
+    shape: PartShape,
     memory_limit: int = MEMORY_LIMIT,
     scratch_folder: str | os.PathLike[str] | None = None,
 ) -> PartInfo:
@@ -487,8 +487,7 @@ def merge(
     ----------
     parts : parts, each with the new numbers of its units, -1 for dropped ones.
     path, filesystem : the new part's file.
-    prefix_bits : bits kept of a hash; at most the smallest of the parts'.
-    num_units : number of units of the new part.
+    shape : of the new part but for the hashes that it covers; it keeps at most the fewest bits that a part has.
     memory_limit : bytes.
     scratch_folder : see `write_sorted`.
 
@@ -498,7 +497,8 @@ def merge(
         A part is damaged.
     """
     if not parts:
-        return write_sorted(path, filesystem, [], PartShape(prefix_bits, num_units))
+        return write_sorted(path, filesystem, [], shape)
+    prefix_bits, num_units = shape.prefix_bits, shape.num_units
     expected = 0
     for reader, remap in parts:
         if prefix_bits > reader.prefix_bits:
@@ -510,7 +510,7 @@ def merge(
     chunk_bytes = max(1 << 14, memory_limit // (32 * len(parts)))
     streams = [_renumber(reader, remap, prefix_bits, chunk_bytes) for reader, remap in parts]
     first, last = min(reader.info.first for reader, _ in parts), max(reader.info.last for reader, _ in parts)
-    shape = PartShape(prefix_bits, num_units, first, last, expected)
+    shape = replace(shape, first=first, last=last, num_entries=expected)
     return write_sorted(path, filesystem, _merge_streams(streams, prefix_bits), shape, scratch_folder)
 
 

@@ -69,6 +69,7 @@ _MOST_ENTRY_BITS = 56
 _BLOCKS_AT_ONCE = 1024
 _PIECE = 1 << 16  # keys processed at once
 _LISTS_IN_MEMORY = 1 << 20  # bytes
+_LEAST_FREQUENT = 512  # a value in no more units is listed, whatever their number: the list takes 64 bytes at most
 
 
 @dataclass(frozen=True)
@@ -81,6 +82,8 @@ class PartShape:
     num_units : number of units.
     first, last : range of the hashes that the part covers, both included.
     num_entries : approximate number of keys, which determines the size of blocks only.
+    listed_share : units are listed of a value that is in one of so many of them at most; a list of all stands for a
+        longer one, so that a frequent value is in every unit, as far as the part tells. 0 to list all as they are.
     """
 
     prefix_bits: int
@@ -88,6 +91,7 @@ class PartShape:
     first: int = 0
     last: int = LAST_HASH
     num_entries: int = 0
+    listed_share: int = 0
 
     def choose_layout(self) -> Layout:
         """Return the layout of such a part, whose hashes are evenly distributed in their range.
@@ -165,6 +169,9 @@ class _Blocks:
         self._layout = layout
         self._unit_mask = np.uint64(2 ** (64 - layout.prefix_bits) - 1)
         self._num_units = shape.num_units
+        self._most_listed = shape.num_units
+        if shape.listed_share:
+            self._most_listed = max(_LEAST_FREQUENT, shape.num_units // shape.listed_share)
         self._first_key = shape.first >> (64 - layout.prefix_bits) << (64 - layout.prefix_bits)
         self._last_key = shape.last | int(self._unit_mask)
         self._lists = lists
@@ -210,7 +217,13 @@ class _Blocks:
     def _pack(self, keys: NDArray[np.uint64], num_blocks: int) -> None:
         hot_first, hot_length = hot_runs(self._layout, keys)
         hot = zip(hot_first.tolist(), hot_length.tolist(), strict=True)
-        lists = [self._lists.put(keys[start : start + length] & self._unit_mask) for start, length in hot]
+        lists = []
+        for start, length in hot:
+            units = keys[start : start + length] & self._unit_mask
+            if length > self._most_listed:
+                units = np.arange(self._num_units, dtype=np.uint64)
+                self.num_entries += len(units) - length
+            lists.append(self._lists.put(units))
         list_locations = np.array(lists, np.uint64).reshape(-1, 2)
         data, starts = pack(self._layout, keys, self._next, num_blocks, hot_first, hot_length, list_locations)
         self._file.write(data)
@@ -278,6 +291,7 @@ class PostingsWriter(PartWriter):
     prefix_bits : bits kept of a hash, 1 to 40.
     memory_limit : bytes for keys; a few MiB more are needed.
     scratch_folder : folder of the spill file, see `SpillFile`.
+    listed_share : see `PartShape`.
     """
 
     def __init__(
@@ -287,10 +301,12 @@ class PostingsWriter(PartWriter):
         prefix_bits: int,
         memory_limit: int = MEMORY_LIMIT,
         scratch_folder: str | os.PathLike[str] | None = None,
+        listed_share: int = 0,
     ):
         PartShape(prefix_bits, 0).choose_layout()  # raises for invalid arguments before any work
         self._path, self._filesystem, self._prefix_bits, self._folder = path, filesystem, prefix_bits, scratch_folder
         self._mask = np.uint64(2**64 - 2 ** (64 - prefix_bits))
+        self._listed_share = listed_share
         self._runs = SortedRuns(memory_limit, scratch_folder)
         self._num_units = 0
 
@@ -309,7 +325,8 @@ class PostingsWriter(PartWriter):
             raise ValueError(f"there are values of unit {self._num_units - 1}, but {num_units} units")
         keys = self._runs.sort()
         try:
-            shape = PartShape(self._prefix_bits, num_units, num_entries=self._runs.num_keys)
+            num_entries, listed_share = self._runs.num_keys, self._listed_share
+            shape = PartShape(self._prefix_bits, num_units, num_entries=num_entries, listed_share=listed_share)
             return write_sorted(self._path, self._filesystem, keys, shape, self._folder)
         finally:
             self.close()

@@ -190,7 +190,14 @@ class OpenPart:
                 entry = self._folder.entry(each.name)
                 readers.append(
                     layouts.reader(
-                        self._layout, self._settings, path, self._folder.filesystem, each, self._num_units, entry
+                        self._layout,
+                        self._settings,
+                        self.info.column,
+                        path,
+                        self._folder.filesystem,
+                        each,
+                        self._num_units,
+                        entry,
                     )
                 )
         except BaseException:
@@ -486,9 +493,8 @@ class SegmentBuilder:
             name = part_name(self.name, number, self.layout)
             # A column has one type in most lakes; where it has more, they share its memory.
             limit = self.memory_limit // max(len(self.columns), number + 1)
-            writer = layouts.writer(
-                self.layout, self.settings, self.folder.path_of(name), self.folder.filesystem, limit
-            )
+            path, filesystem = self.folder.path_of(name), self.folder.filesystem
+            writer = layouts.writer(self.layout, self.settings, key[0], path, filesystem, limit)
             self._parts[key] = _Part(number, writer)
         return self._parts[key]
 

@@ -83,20 +83,27 @@ def hash_results(storage: pa.Array, function: str, column_type: ColumnType) -> N
     storage : stored values (see `hashing.arrow`).
     column_type : their type, which `require_type` accepts.
     """
-    values = storage.drop_null()
-    others = np.empty(0, np.uint64)
     if function == "string":
-        texts, ordinary = _to_texts(_show(values, column_type))
+        texts, ordinary = _to_texts(_show(storage.drop_null(), column_type))
+        texts, has_others = texts.filter(from_numpy(ordinary)), not ordinary.all()
     else:
-        require_mapping(function)
-        read, valid = _read_texts(values)
-        ordinary = valid.copy()
-        ordinary[valid] = _is_ordinary(read, function)
-        texts = _change_case(read.filter(from_numpy(ordinary[valid])), function)
-    if not ordinary.all():
-        others = np.array([OTHER], np.uint64)
-        texts = texts.filter(from_numpy(ordinary)) if function == "string" else texts
+        texts, has_others = map_case(storage, function)
+    others = np.array([OTHER] if has_others else [], np.uint64)
     return np.concatenate([np.asarray(hash_keys(keys_of(texts.cast(pa.large_binary())))), others])
+
+
+def map_case(storage: pa.Array, function: str) -> tuple[pa.Array, bool]:
+    """Return the results of `lower` or `upper` for ordinary values, and whether there are others; nulls have none.
+
+    Parameters
+    ----------
+    storage : stored texts, which need not be valid.
+    """
+    require_mapping(function)
+    read, valid = _read_texts(storage.drop_null())
+    ordinary = _are_ordinary(read, function)
+    texts = read if ordinary.all() else read.filter(from_numpy(ordinary))
+    return _change_case(texts, function), not (valid.all() and ordinary.all())
 
 
 def require_type(function: str, column_type: ColumnType) -> None:
@@ -170,7 +177,7 @@ def _match_cases(values: pa.Array, leaf: CallIn | CallNotIn | PatternLeaf, match
     texts, valid = _read_texts(raw)
     doubtful[~valid] = True
     mask[valid] = match(_change_case(texts, leaf.function))
-    unusual = np.flatnonzero(valid)[~_is_ordinary(texts, leaf.function)]
+    unusual = np.flatnonzero(valid)[~_are_ordinary(texts, leaf.function)]
     if len(unusual):
         others = [value.decode() for value in raw.take(from_numpy(unusual)).to_pylist()]
         full = [text.lower() if leaf.function == "lower" else text.upper() for text in others]
@@ -206,6 +213,12 @@ def list_ordinary(function: str) -> list[int]:
     return sorted(points)
 
 
+def is_ordinary(character: str, function: str) -> bool:
+    """Return whether a character is an ordinary one of `lower` or `upper`."""
+    return any(first <= ord(character) <= last for first, last in _parse_ranges(function))
+
+
+@cache
 def _parse_ranges(function: str) -> list[tuple[int, int]]:
     ends = [text.partition("-") for text in _ORDINARY[function]]
     return [(int(first, 16), int(last or first, 16)) for first, _, last in ends]
@@ -218,7 +231,7 @@ def _make_pattern(function: str) -> str:
     return f"[^{ranges}]"
 
 
-def _is_ordinary(texts: pa.Array, function: str) -> NDArray[np.bool_]:
+def _are_ordinary(texts: pa.Array, function: str) -> NDArray[np.bool_]:
     """Return for each text whether all of its characters are ordinary; True for null."""
     ascii_only = pc.string_is_ascii(texts)
     if pc.all(ascii_only, min_count=0).as_py():

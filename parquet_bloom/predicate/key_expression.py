@@ -1,4 +1,4 @@
-"""Expressions that an index has keys of: `lower(email)`, `upper(email)`, `CAST(n AS STRING)`, `(tenant, id)`."""
+"""Expressions that an index has keys of: `lower(email)`, `CAST(n AS STRING)`, `(tenant, id)`, `grams(message)`."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from ..errors import PredicateError
+from ..hashing.gram_weights import GramWeights
 from ..util.lazy import late_module
 from .calls import RULES
 from .row_filter import coerce_literals, decode, find_column
@@ -22,13 +23,17 @@ else:
     pc = late_module("pyarrow.compute")
 
 
-TUPLE = "tuple"
-_TUPLE_RULE = "hash-of-hashes-1"
+TUPLE, GRAMS = "tuple", "grams"
+_TUPLE_RULE, _GRAMS_RULE = "hash-of-hashes-1", "sparse-3-8-1"
 _MOST_COLUMNS = 16
 
 _NAME = r'(?:"(?:[^"]|"")+"|[^\s"(),]+)'
 _CALL = re.compile(rf"\s*(lower|upper)\s*\(\s*({_NAME})\s*\)\s*", re.IGNORECASE)
 _CAST = re.compile(rf"\s*cast\s*\(\s*({_NAME})\s+as\s+(?:string|varchar|text)\s*\)\s*", re.IGNORECASE)
+_GRAMS = re.compile(
+    rf"\s*grams\s*\(\s*(?:({_NAME})|lower\s*\(\s*({_NAME})\s*\))\s*\)\s*",
+    re.IGNORECASE,
+)
 _TUPLE = re.compile(rf"\s*\(\s*({_NAME}(?:\s*,\s*{_NAME})+)\s*\)\s*")
 
 
@@ -39,31 +44,47 @@ class KeyExpression(str):
 
     Attributes
     ----------
-    function : one of `tree.FUNCTIONS`, or `TUPLE`.
+    function : one of `tree.FUNCTIONS`, `TUPLE`, or `GRAMS`.
     columns : dotted names of its columns.
     rule : version of how its values are computed.
+    case : of grams, the function of the column that they are of: `lower`, or none.
+    weights : of grams; None until the index has values to learn them from.
     """
 
-    __slots__ = ("columns", "function", "rule")
+    __slots__ = ("case", "columns", "function", "rule", "weights")
 
     function: str
     columns: tuple[str, ...]
     rule: str
+    case: str
+    weights: GramWeights | None
 
-    def __new__(cls, function: str, columns: Sequence[str]) -> Self:
+    def __new__(cls, function: str, columns: Sequence[str], case: str = "", weights: GramWeights | None = None) -> Self:
         names = [_quote(column) for column in columns]
-        text = f"({', '.join(names)})" if function == TUPLE else call_text(function, *names)
+        if function == TUPLE:
+            text, rule = f"({', '.join(names)})", _TUPLE_RULE
+        elif function == GRAMS:
+            text, rule = f"grams({call_text(case, *names) if case else names[0]})", _GRAMS_RULE
+            rule += f" {RULES[case]}" if case else ""
+        else:
+            text, rule = call_text(function, *names), RULES[function]
         new = super().__new__(cls, text)
-        new.function, new.columns = function, tuple(columns)
-        new.rule = _TUPLE_RULE if function == TUPLE else RULES[function]
+        new.function, new.columns, new.rule, new.case, new.weights = function, tuple(columns), rule, case, weights
         return new
 
     def __reduce__(self) -> tuple[object, ...]:
-        return type(self), (self.function, self.columns)
+        return type(self), (self.function, self.columns, self.case, self.weights)
+
+    def with_weights(self, weights: GramWeights) -> Self:
+        """Return the same grams, by learnt weights."""
+        return type(self)(self.function, self.columns, self.case, weights)
 
     def to_json(self) -> dict[str, object]:
         """Return what a manifest has of it."""
-        return {"function": self.function, "columns": list(self.columns), "rule": self.rule}
+        fields: dict[str, object] = {"function": self.function, "columns": list(self.columns), "rule": self.rule}
+        if self.function == GRAMS:
+            fields |= {"case": self.case, "weights": None if self.weights is None else self.weights.text}
+        return fields
 
     @classmethod
     def from_json(cls, text: str, data: Mapping[str, Any]) -> Self:
@@ -75,12 +96,19 @@ class KeyExpression(str):
             It is not an expression of this version.
         """
         function, columns = data["function"], data["columns"]
-        is_known = function == TUPLE or function in FUNCTIONS
+        is_known = function in (TUPLE, GRAMS) or function in FUNCTIONS
         if not is_known or not isinstance(columns, list) or not all(isinstance(one, str) and one for one in columns):
             raise ValueError(f"the expression {text!r} is not known to this version")
         if not (2 <= len(columns) <= _MOST_COLUMNS if function == TUPLE else len(columns) == 1):
             raise ValueError(f"the expression {text!r} has {len(columns)} columns")
+        if (function == GRAMS) != ({"case", "weights"} <= data.keys()):
+            raise ValueError(f"the expression {text!r} has other fields than its function")
         expression = cls(function, columns)
+        if function == GRAMS:
+            if data["case"] not in ("", "lower"):
+                raise ValueError(f"grams of {data['case']!r} are not known to this version")
+            weights = None if data["weights"] is None else GramWeights.from_text(data["weights"])
+            expression = cls(function, columns, data["case"], weights)
         if expression != text or expression.rule != data["rule"]:
             raise ValueError(f"this version does not know the rule {data['rule']!r} of the expression {text!r}")
         return expression
@@ -92,8 +120,8 @@ def parse_key(text: str) -> str:
     Parameters
     ----------
     text : a column's name, or `lower(column)`, `upper(column)`, `CAST(column AS STRING)` (or VARCHAR, or TEXT), or
-        `(column, column, ...)`. Columns in them may be in double quotes. A column whose own name looks like that is
-        given in double quotes as a whole.
+        `(column, column, ...)`, or `grams(column)`, or `grams(lower(column))`. Columns in them may be in double quotes.
+        A column whose own name looks like that is given in double quotes as a whole.
 
     Raises
     ------
@@ -104,6 +132,8 @@ def parse_key(text: str) -> str:
         return KeyExpression(match[1].lower(), [_unquote(match[2])])
     if match := _CAST.fullmatch(text):
         return KeyExpression("string", [_unquote(match[1])])
+    if match := _GRAMS.fullmatch(text):
+        return KeyExpression(GRAMS, [_unquote(match[1] or match[2])], "lower" if match[2] else "")
     if match := _TUPLE.fullmatch(text):
         columns = [_unquote(name) for name in re.findall(_NAME, match[1])]
         if len(set(columns)) < len(columns) or len(columns) > _MOST_COLUMNS:
@@ -111,6 +141,11 @@ def parse_key(text: str) -> str:
         return KeyExpression(TUPLE, columns)
     is_quoted = re.fullmatch(r'"(?:[^"]|"")+"', text) is not None
     return _unquote(text) if is_quoted and isinstance(parse_key(_unquote(text)), KeyExpression) else text
+
+
+def first_column(column: str) -> str:
+    """Return the column that an expression has first; a column is its own."""
+    return column.columns[0] if isinstance(column, KeyExpression) else column
 
 
 def _quote(column: str) -> str:

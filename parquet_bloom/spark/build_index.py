@@ -17,9 +17,10 @@ from ..lake.index_manifest import IndexManifest
 from ..lake.index_reports import AppendReport
 from ..lake.index_snapshot import IndexSnapshotReader, open_segments
 from ..lake.index_writer import AddedFiles, commit, is_table_of, select_unindexed
+from ..lake.learn_weights import with_learnt_weights
 from ..lake.liveness import LivenessCheck
 from ..lake.units import ZONE, Units
-from ..predicate.key_expression import KeyExpression
+from ..predicate.key_expression import TUPLE, KeyExpression
 from ..storage import is_url, resolve_filesystem
 from ..storage.index_folder import Folder
 from ..tables.open_table import find_table
@@ -100,8 +101,8 @@ def build_index(
     if slices is not None and (not isinstance(slices, int) or not 1 <= slices <= 4096):
         raise ParquetBloomError(f"slices must be a number from 1 to 4096, got {slices!r}")
     names = layouts.parse_columns(columns)
-    if any(isinstance(name, KeyExpression) for name in names):
-        problem = "Spark builds indexes of columns: append to one of expressions by LakeIndex.append"
+    if any(isinstance(name, KeyExpression) and name.function == TUPLE for name in names):
+        problem = "Spark builds indexes of single columns: append to one of several together by LakeIndex.append"
         raise ParquetBloomError(problem, path=output)
     units = None if granularity is None and zone_rows is None else Units.parse(granularity or ZONE, zone_rows)
     index_options = storage_options if index_storage_options is None else index_storage_options
@@ -139,6 +140,7 @@ def build_index(
             live = LivenessCheck(names, lake_files).check(segments, listing, verify=False)
             todo = select_unindexed(listing.entries, live)
             report = AppendReport(unchanged=len(listing.entries) - len(todo))
+            manifest = with_learnt_weights(manifest, todo, lake_files, listing.table_columns)
             jobs = SegmentJobs(
                 spark,
                 folder,

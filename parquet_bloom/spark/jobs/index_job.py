@@ -7,7 +7,7 @@ import pickle
 import secrets
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -33,6 +33,7 @@ from ...lake.postings_writer import PartShape, write_sorted
 from ...lake.segment import SegmentBuilder, part_name
 from ...lake.sorted_runs import SortedRuns
 from ...lake.units import FILE, Units
+from ...predicate.key_expression import KeyExpression
 from ...predicate.pruning_statistics import ColumnShape
 from ...storage import Entry, resolve_filesystem
 from ...storage.index_folder import Folder
@@ -173,7 +174,8 @@ class SegmentJobs:
         num_bytes = sum(sizes)
         slices_by_cores = min(limits.cores, -(-num_bytes // _MIN_SLICE_BYTES))
         count = self.slices or min(_MAX_SLICES, max(-(-num_bytes // _BYTES_PER_SLICE), slices_by_cores))
-        slices = Slices(count, self.manifest.settings["prefix_bits"])
+        settings, indexed = self.manifest.settings, self.manifest.columns
+        slices = Slices(count, min(layouts.find_prefix_bits(settings, column) for column in indexed))
         inputs, num_units = [], 0
         for number, item in enumerate(work):
             inputs.append(HashedInput(number, item.entry.path, num_units, item.row_counts))
@@ -183,7 +185,8 @@ class SegmentJobs:
         targets = tuple(slices.targets())
         hashing = HashTask(
             packed,
-            self.manifest.columns,
+            indexed,
+            settings,
             slices,
             targets,
             self.manifest.units,
@@ -191,8 +194,8 @@ class SegmentJobs:
             secrets,
             self.table_columns,
         )
-        options, columns = self.index_options, len(self.manifest.columns)
-        writing = WriteTask(self.folder.path, segment, slices, num_units, self.memory_limit, columns, options)
+        options, columns = self.index_options, len(indexed)
+        writing = WriteTask(self.folder.path, segment, settings, slices, num_units, self.memory_limit, columns, options)
 
         def job() -> list[Any]:
             tasks = self.spark.range(0, len(packed), 1, len(packed))
@@ -230,7 +233,9 @@ class SegmentJobs:
         parts = []
         for name, number in numbers.items():
             slices_of_part = {item.number: item.parts[name] for item in written if name in item.parts}
-            parts.append(ColumnPart(*decode_part_name(name), self._fill_gaps(builder, number, slices_of_part, slices)))
+            key = decode_part_name(name)
+            shape = make_shape(self.manifest.settings, key[0], builder.num_units)
+            parts.append(ColumnPart(*key, self._fill_gaps(builder, number, slices_of_part, slices, shape)))
         return builder.with_parts(parts)
 
     def _record_file(self, entry: Entry, file: HashedFile, builder: SegmentBuilder, numbers: Mapping[str, int]) -> None:
@@ -268,9 +273,9 @@ class SegmentJobs:
                     raise StorageError(problem, path=self.folder.path_of(part.name))
 
     def _fill_gaps(
-        self, builder: SegmentBuilder, number: int, written: Mapping[int, PartInfo], slices: Slices
+        self, builder: SegmentBuilder, number: int, written: Mapping[int, PartInfo], slices: Slices, shape: PartShape
     ) -> tuple[PartInfo, ...]:
-        """Return the slices of a part, with empty ones for the ranges without values."""
+        """Return the slices of a part, with empty ones for the ranges without values; `shape` is that of the part."""
         tiles: list[PartInfo] = []
         first = 0
         for i in range(slices.count + 1):
@@ -279,8 +284,8 @@ class SegmentJobs:
             begin = slices.range_of(i)[0] if i < slices.count else LAST_HASH + 1
             if begin > first:
                 path = self.folder.path_of(part_name(builder.name, number, builder.layout, i))
-                shape = PartShape(slices.prefix_bits, builder.num_units, first, begin - 1)
-                tiles.append(write_sorted(path, self.folder.filesystem, [], shape))
+                empty = replace(shape, first=first, last=begin - 1)
+                tiles.append(write_sorted(path, self.folder.filesystem, [], empty))
             if i < slices.count:
                 tiles.append(written[i])
                 first = slices.range_of(i)[1] + 1
@@ -396,6 +401,7 @@ def encode_part_name(column: str, column_type: ColumnType, holds: ColumnShape, m
     """Return a text that identifies a part until it has a number, and is the same on every executor."""
     description = {
         "column": column,
+        "expression": column.to_json() if isinstance(column, KeyExpression) else None,
         "type": {**asdict(column_type), "kind": column_type.kind.value},
         "holds": holds.value,
         "meaning": meaning,
@@ -407,7 +413,16 @@ def decode_part_name(name: str) -> Key:
     """Return the part that a name identifies."""
     description = json.loads(name)
     column_type = ColumnType(**{**description["type"], "kind": Kind(description["type"]["kind"])})
-    return description["column"], column_type, ColumnShape(description["holds"]), description["meaning"], ()
+    column, expression = description["column"], description["expression"]
+    if expression is not None:
+        column = KeyExpression.from_json(column, expression)
+    return column, column_type, ColumnShape(description["holds"]), description["meaning"], ()
+
+
+def make_shape(settings: Mapping[str, int], column: str, num_units: int) -> PartShape:
+    """Return the form of a part of a column, of whatever hashes."""
+    prefix_bits, listed_share = layouts.find_prefix_bits(settings, column), layouts.find_listed_share(column)
+    return PartShape(prefix_bits, num_units, listed_share=listed_share)
 
 
 @dataclass
@@ -480,7 +495,7 @@ class HashTask:
     Attributes
     ----------
     packed : the pickled list of `HashedInput` of each task.
-    columns : names of the indexed columns.
+    columns, settings : of the index.
     slices, targets : where keys are sent.
     units : what a unit is; they are numbered from the file's first unit.
     storage_options : options of the lake's store.
@@ -490,6 +505,7 @@ class HashTask:
 
     packed: Sequence[bytes] = field(repr=False)
     columns: tuple[str, ...]
+    settings: Mapping[str, int]
     slices: Slices
     targets: tuple[int, ...]
     units: Units
@@ -502,7 +518,7 @@ class HashTask:
             yield from self._hash_files(task, pickle.loads(self.packed[task]))
 
     def _hash_files(self, task: int, files: Sequence[HashedInput]) -> Iterator[pa.RecordBatch]:
-        sender = _KeySender(task, self.slices, self.targets)
+        sender = _KeySender(task, self.settings, self.slices, self.targets)
         entries = [Entry(file.path) for file in files]
         results = [HashedFile(file.number, row_counts=file.row_counts or ()) for file in files]
         i = 0
@@ -559,12 +575,13 @@ class HashTask:
 class _KeySender:
     """Buffer of keys that are sent to the tasks that write them."""
 
-    def __init__(self, task: int, slices: Slices, targets: Sequence[int]):
+    def __init__(self, task: int, settings: Mapping[str, int], slices: Slices, targets: Sequence[int]):
         self.task = task
         self._sums = [0] * slices.count
         self._targets = targets
         self._firsts = np.array(slices.firsts(), np.uint64)
-        self._mask = np.uint64(2**64 - 2 ** (64 - slices.prefix_bits))
+        self._settings = settings
+        self._masks: dict[str, np.uint64] = {}
         self._pending: dict[str, list[NDArray[np.uint64]]] = {}
         self._count: dict[str, int] = {}
 
@@ -573,7 +590,10 @@ class _KeySender:
         return list(self._pending)
 
     def add(self, part: str, unit: int, hashes: NDArray[np.uint64]) -> Iterator[pa.RecordBatch]:
-        self._pending.setdefault(part, []).append((hashes & self._mask) | np.uint64(unit))
+        if part not in self._masks:
+            prefix_bits = layouts.find_prefix_bits(self._settings, decode_part_name(part)[0])
+            self._masks[part] = np.uint64(2**64 - 2 ** (64 - prefix_bits))
+        self._pending.setdefault(part, []).append((hashes & self._masks[part]) | np.uint64(unit))
         self._count[part] = self._count.get(part, 0) + len(hashes)
         if self._count[part] >= _MAX_PENDING_KEYS:
             yield from self.send(part)
@@ -629,6 +649,7 @@ class WriteTask:
     ----------
     index_path, index_options : the index's folder.
     segment : prefix of the names of files.
+    settings : of the index.
     slices : the ranges of hashes.
     num_units : number of units of all files.
     memory_limit : bytes for the keys being sorted.
@@ -636,6 +657,7 @@ class WriteTask:
 
     index_path: str
     segment: str
+    settings: Mapping[str, int]
     slices: Slices
     num_units: int
     memory_limit: int
@@ -676,7 +698,8 @@ class WriteTask:
         for i, (part, runs) in enumerate(parts.items()):
             path = folder.path_of(part_name(attempt, i, POSTINGS, number))
             keys, (first, last) = runs.sort(), self.slices.range_of(number)
-            shape = PartShape(self.slices.prefix_bits, self.num_units, first, last, runs.num_keys)
+            shape = make_shape(self.settings, decode_part_name(part)[0], self.num_units)
+            shape = replace(shape, first=first, last=last, num_entries=runs.num_keys)
             written[part] = write_sorted(path, folder.filesystem, keys, shape)
             runs.close()
         return written

@@ -1,0 +1,16 @@
+import numpy as np
+from numpy.typing import NDArray
+
+from ..keys import Keys
+
+LEAST_BYTES: int
+MOST_BYTES: int
+NUM_PAIRS: int
+
+class GramExtractor:
+    def __new__(cls, weights: NDArray[np.uint16]) -> GramExtractor: ...
+    def forget(self) -> None: ...
+    def extract(self, texts: Keys, first: int = 0) -> tuple[NDArray[np.uint64], int]: ...
+
+def list_grams(text: bytes, weights: NDArray[np.uint16]) -> list[tuple[int, int]]: ...
+def count_pairs(texts: Keys, counts: NDArray[np.uint32]) -> int: ...

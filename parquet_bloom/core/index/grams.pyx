@@ -1,0 +1,222 @@
+# cython: boundscheck=False, wraparound=False, initializedcheck=False, cdivision=True
+"""Sparse grams of texts: substrings of 3 to 8 bytes whose first and last pair of bytes outweigh all pairs between them.
+
+Which of a text's substrings are grams depends on the bytes of each alone. So the grams of a piece of a text are grams
+of the text, and an index of grams finds the text by them. Every substring of three bytes is one; the longer ones say
+more, and there are few of them. The idea is that of GitHub's code search ("sparse n-grams"), over bytes instead of
+characters.
+
+A gram is packed into a uint64, its first byte lowest, zeros above it; it is hashed as eight bytes. A gram and the same
+with NUL bytes after it are one.
+"""
+
+from libc.stdint cimport int32_t, int64_t, uint8_t, uint16_t, uint32_t, uint64_t
+from libc.string cimport memcpy, memset
+
+import numpy as np
+
+from ..hash.xxh64 cimport hash8
+from ..keys cimport (
+    FIXED, HASHES, INLINE_BYTES, INLINE_START, KeySpan, Keys, OFFSETS32, OFFSETS64, VIEWS, View, is_valid, key_offset,
+    key_view
+)
+
+cdef extern from "memory.h" nogil:
+    void* allocate "pb_allocate"(size_t num_bytes)
+    void release "pb_release"(void* memory, size_t num_bytes)
+
+LEAST_BYTES = 3
+MOST_BYTES = 8
+NUM_PAIRS = 1 << 16
+
+cdef enum:
+    LONGEST = 8
+    RECENT_BITS = 15  # log2 of the number of grams that are remembered: 256 KiB
+    PIECE = 1 << 13   # hashes that are returned at once, at least
+
+cdef uint64_t SCATTER = <uint64_t>0x9E3779B97F4A7C15
+cdef uint64_t NO_GRAM = ~<uint64_t>0
+
+
+cdef inline Py_ssize_t locate_key(const KeySpan* keys, Py_ssize_t i, const uint8_t** start) noexcept nogil:
+    """Set where a key begins, and return its length."""
+    cdef int64_t first
+    cdef View view
+    if keys.layout == VIEWS:
+        view = key_view(keys, i)
+        if view.length <= INLINE_BYTES:
+            start[0] = keys.data + sizeof(View) * i + INLINE_START
+        else:
+            start[0] = keys.buffers[view.buffer] + view.offset
+        return view.length
+    if keys.layout == OFFSETS32 or keys.layout == OFFSETS64:
+        first = key_offset(keys, i) + keys.lead
+        start[0] = keys.data + first
+        return key_offset(keys, i + 1) - first
+    start[0] = keys.data + keys.width * i + keys.lead
+    return keys.width - keys.lead
+
+
+cdef class GramExtractor:
+    """Extracts grams; of those of the last texts it returns each but once, as far as it remembers them.
+
+    Parameters
+    ----------
+    weights : of each pair of bytes, the first one in the upper half of its number (65,536 uint16).
+
+    Raises
+    ------
+    ValueError
+        There are not so many weights.
+    """
+
+    cdef const uint16_t[::1] weights
+    cdef uint64_t* recent
+
+    def __cinit__(self, const uint16_t[::1] weights not None):
+        if weights.shape[0] != NUM_PAIRS:
+            raise ValueError(f"there are {NUM_PAIRS} weights, not {weights.shape[0]}")
+        self.weights = weights
+        self.recent = <uint64_t*>allocate(<size_t>8 << RECENT_BITS)
+        if self.recent == NULL:
+            raise MemoryError
+        self.forget()
+
+    def __dealloc__(self):
+        if self.recent != NULL:
+            release(self.recent, <size_t>8 << RECENT_BITS)
+
+    cpdef forget(self):
+        """Forget the grams that were returned, so that each is returned again."""
+        memset(self.recent, 0xFF, <size_t>8 << RECENT_BITS)
+        # A slot has a gram that belongs to it, or one that does not, and is none for it: the gram of all ones.
+        self.recent[(NO_GRAM * SCATTER) >> (64 - RECENT_BITS)] = 0
+
+    def extract(self, Keys texts not None, Py_ssize_t first=0):
+        """Return the hashes of the grams of texts, from number `first` on, and the number of the first one left.
+
+        Hashes (uint64) may be repeated. Nulls have no grams. Call it until no text is left; a call takes some tens of
+        thousands of hashes' worth of texts.
+
+        Raises
+        ------
+        ValueError
+            The keys are hashes, not texts.
+        """
+        cdef const KeySpan* span = &texts.span
+        cdef Py_ssize_t room, count = 0, length = 0, i = first
+        cdef const uint8_t* start = NULL
+        cdef uint64_t[::1] out
+        if span.layout == HASHES:
+            raise ValueError("hashes have no grams")
+        if first < 0:
+            raise ValueError(f"there is no text {first}")
+        room = PIECE
+        if i < span.length:
+            with nogil:
+                while i < span.length:  # a long text has to find room
+                    if is_valid(span, i):
+                        length = locate_key(span, i, &start)
+                        break
+                    i += 1
+            room = max(room, most_grams(length))
+        hashes = np.empty(room, np.uint64)
+        out = hashes
+        with nogil:
+            while i < span.length:
+                if is_valid(span, i):
+                    length = locate_key(span, i, &start)
+                    if length >= 3:
+                        if most_grams(length) > room - count:
+                            break
+                        count += self.take(start, length, &out[count])
+                i += 1
+        return hashes[:count], i
+
+    cdef Py_ssize_t take(self, const uint8_t* text, Py_ssize_t length, uint64_t* out) noexcept nogil:
+        """Write the hashes of a text's grams that are not remembered, at most `most_grams`; return their number."""
+        cdef uint64_t window = 0, gram
+        cdef uint32_t last[8]  # weights of the last pairs, by their numbers modulo 8
+        cdef uint32_t weight, most, other
+        cdef Py_ssize_t i, back, count = 0, slot
+        cdef const uint16_t* weights = &self.weights[0]
+        window = <uint64_t>text[0] << 56
+        for i in range(length - 1):  # the pair of bytes i and i + 1
+            window = (window >> 8) | (<uint64_t>text[i + 1] << 56)
+            weight = <uint32_t>weights[(<uint32_t>text[i] << 8) | text[i + 1]] + 1
+            last[i & 7] = weight
+            most = 0  # of the pairs inside
+            back = 1
+            while back <= LONGEST - 2 and back <= i and most <= weight:
+                other = last[(i - back) & 7]
+                if other > most:
+                    gram = window >> (8 * (LONGEST - 2 - back))
+                    slot = (gram * SCATTER) >> (64 - RECENT_BITS)
+                    if self.recent[slot] != gram:
+                        self.recent[slot] = gram
+                        out[count] = hash8(<const uint8_t*>&gram)
+                        count += 1
+                    most = other
+                back += 1
+        return count
+
+
+cdef inline Py_ssize_t most_grams(Py_ssize_t length) noexcept nogil:
+    """Return a number that the grams of a text of so many bytes do not exceed."""
+    return 2 * length
+
+
+def list_grams(const uint8_t[::1] text not None, const uint16_t[::1] weights not None):
+    """Return the grams of one text as (start, end) of each, by their ends, the shortest first.
+
+    Raises
+    ------
+    ValueError
+        There are not 65,536 weights.
+    """
+    cdef Py_ssize_t i, back
+    cdef uint32_t weight, most, other
+    if weights.shape[0] != NUM_PAIRS:
+        raise ValueError(f"there are {NUM_PAIRS} weights, not {weights.shape[0]}")
+    found = []
+    for i in range(text.shape[0] - 1):
+        weight = <uint32_t>weights[(<uint32_t>text[i] << 8) | text[i + 1]] + 1
+        most = 0
+        for back in range(1, min(i, LONGEST - 2) + 1):
+            if most > weight:
+                break
+            other = <uint32_t>weights[(<uint32_t>text[i - back] << 8) | text[i - back + 1]] + 1
+            if other > most:
+                found.append((i - back, i + 2))
+                most = other
+    return found
+
+
+def count_pairs(Keys texts not None, uint32_t[::1] counts not None):
+    """Count the pairs of bytes in texts; return how many bytes the texts have.
+
+    Parameters
+    ----------
+    counts : of each pair so far (65,536 uint32); added to, up to the largest number.
+
+    Raises
+    ------
+    ValueError
+        The keys are hashes, not texts, or there are not so many counts.
+    """
+    cdef const KeySpan* span = &texts.span
+    cdef const uint8_t* start = NULL
+    cdef Py_ssize_t i, k, length, total = 0
+    cdef uint32_t* count
+    if span.layout == HASHES or counts.shape[0] != NUM_PAIRS:
+        raise ValueError(f"pairs are counted of texts, into {NUM_PAIRS} counts")
+    with nogil:
+        for i in range(span.length):
+            if not is_valid(span, i):
+                continue
+            length = locate_key(span, i, &start)
+            total += length
+            for k in range(length - 1):
+                count = &counts[(<uint32_t>start[k] << 8) | start[k + 1]]
+                count[0] += count[0] != <uint32_t>0xFFFFFFFF
+    return total

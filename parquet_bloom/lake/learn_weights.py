@@ -1,0 +1,86 @@
+"""Learn the weights of grams from a sample of a lake's texts."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import closing
+from dataclasses import replace
+
+from ..errors import ParquetBloomError
+from ..file.bloom_file import BloomFile
+from ..file.column_reader import ColumnReader
+from ..file.file_columns import find_sole_leaf, type_of
+from ..hashing.column_type import Kind
+from ..hashing.gram_weights import GramWeights, PairCounts
+from ..predicate.key_expression import KeyExpression
+from ..storage import Entry, open_source
+from ..tables.table_footers import show_as_table
+from .hash_files import TableColumns
+from .index_manifest import IndexManifest
+from .layouts import is_of_grams
+
+_SAMPLE_BYTES = 4 << 20
+_SAMPLED_FILES = 16
+_SAMPLED_ROWS = 1 << 10  # read at once
+
+
+def with_learnt_weights(
+    manifest: IndexManifest, entries: Sequence[Entry], filesystem: object | None, table_columns: TableColumns
+) -> IndexManifest:
+    """Return the manifest of an index whose grams have weights, which are learnt from files unless they are known.
+
+    Weights never change once an index has values. A file that cannot be read says nothing; whoever indexes it finds
+    that out.
+
+    Parameters
+    ----------
+    entries : the files that are to be indexed; if there are none, nothing is learnt.
+    """
+    unknown = [one for one in manifest.expressions if is_of_grams(one) and one.weights is None]
+    if not unknown or not entries:
+        return manifest
+    learnt: dict[str, str] = {}
+    for one in unknown:
+        learnt[one] = one.with_weights(_learn(one, entries, filesystem, table_columns))
+    return replace(manifest, columns=tuple(learnt.get(column, column) for column in manifest.columns))
+
+
+def _learn(
+    expression: KeyExpression, entries: Sequence[Entry], filesystem: object | None, table_columns: TableColumns
+) -> GramWeights:
+    """Learn from up to so many files, evenly spread; from all, as long as none has a text."""
+    counts = PairCounts()
+    step = max(1, len(entries) // _SAMPLED_FILES)
+    order = [*range(0, len(entries), step), *(i for i in range(len(entries)) if i % step)]
+    for place, i in enumerate(order):
+        if place >= _SAMPLED_FILES and counts.num_bytes:
+            break
+        most = counts.num_bytes + _SAMPLE_BYTES // min(len(entries), _SAMPLED_FILES)
+        try:
+            _count_pairs(entries[i], expression, filesystem, table_columns, counts, most)
+        except ParquetBloomError:
+            continue
+    return counts.to_weights()
+
+
+def _count_pairs(
+    entry: Entry,
+    expression: KeyExpression,
+    filesystem: object | None,
+    table_columns: TableColumns,
+    counts: PairCounts,
+    most_bytes: int,
+) -> None:
+    """Count the pairs of bytes in a file's texts until there are so many bytes."""
+    with closing(open_source(entry.path, filesystem, entry)) as source:
+        file = BloomFile(source, None)
+        file = file if table_columns is None else show_as_table(file, table_columns)
+        leaf = find_sole_leaf(file.leaves, expression.columns[0], file.path)
+        if leaf.repeated or type_of(leaf).kind is not Kind.STRING:
+            return
+        reader = ColumnReader(file.source, file.footer, leaf)
+        for row_group in file.row_groups:
+            for _, texts in reader.read_zones(row_group, _SAMPLED_ROWS):
+                counts.add(texts)
+                if counts.num_bytes >= most_bytes:
+                    return
