@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import product
 from typing import Any
@@ -23,7 +23,7 @@ from ..predicate.key_expression import GRAMS, TUPLE, KeyExpression
 from ..predicate.literal import from_collection, from_python
 from ..predicate.pattern_pieces import find_pieces
 from ..predicate.pruning_statistics import KeyHasher
-from ..predicate.tree import CallIn, Connective, Equal, In, Leaf, Node, Or, all_of, any_of
+from ..predicate.tree import CallIn, Connective, Equal, In, Leaf, Node, Or, PatternLeaf, all_of, any_of
 
 TEXT = from_arrow(pa.string())
 
@@ -221,10 +221,14 @@ class KeyPredicate:
     ----------
     node : the predicate; a leaf over an expression compares its name with texts.
     by_name : the expressions by the names that they have there, which no column of the predicate has.
+    grams : {name: {hash of a gram that is asked for: the gram}}.
+    without_grams : of leaves over columns with grams that no gram decides, why.
     """
 
     def __init__(self, node: Node, expressions: Sequence[KeyExpression], timezone: str, ignore_case: bool):
         self.by_name: dict[str, IndexedKey] = {}
+        self.grams: dict[str, dict[int, str]] = {}
+        self.without_grams: list[str] = []
         self._timezone = timezone
         self._ignore_case = ignore_case
         self._taken = tree.columns(node)
@@ -240,16 +244,27 @@ class KeyPredicate:
 
     def _add_grams(self, leaf: Leaf) -> Node:
         """Return a leaf, and that its value has the grams of what it has to contain."""
-        added: list[Node] = []
-        for expression in self._grams:
-            if expression.weights is None or not self._is_same(expression.columns[0], leaf.column):
-                continue
-            for pieces in find_pieces(leaf, lowered=bool(expression.case)):
-                grams = [expression.weights.choose_grams(piece.encode("utf-8", "surrogatepass")) for piece in pieces]
-                if all(grams):
-                    name = self._name(expression)
-                    added.append(any_of(all_of(In(name, (_show_gram(gram),)) for gram in some) for some in grams))
+        usable = [one for one in self._grams if one.weights and self._is_same(one.columns[0], leaf.column)]
+        if not usable or not isinstance(leaf, PatternLeaf):
+            return leaf
+        added = [node for one in usable for node in self._require_grams(one, leaf)]
+        if not added:
+            names = " and ".join(usable)
+            self.without_grams.append(f"{names} cannot tell where {leaf}: no text of 3 bytes or more has to be there")
         return all_of([leaf, *added])
+
+    def _require_grams(self, expression: KeyExpression, leaf: PatternLeaf) -> Iterator[Node]:
+        """Yield conditions on the grams of values for which a leaf is true."""
+        assert expression.weights is not None
+        for pieces in find_pieces(leaf, lowered=bool(expression.case)):
+            grams = [expression.weights.choose_grams(piece.encode("utf-8", "surrogatepass")) for piece in pieces]
+            if not all(grams):
+                continue
+            name = self._name(expression)
+            shown = [_show_gram(gram) for some in grams for gram in some]
+            hashes = _hash_grams([text.encode() for text in shown], TEXT)[0].tolist()
+            self.grams.setdefault(name, {}).update(zip(hashes, shown, strict=True))
+            yield any_of(all_of(In(name, (_show_gram(gram),)) for gram in some) for some in grams)
 
     def _replace_call(self, leaf: CallIn) -> Node:
         same = [

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+import random
 import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -14,11 +16,14 @@ from ..errors import MalformedFooterError, ParquetBloomError
 from ..file.pages.page_lookup import PageLookup
 from ..file.pages.row_group_batch import RowGroupBatch, RowGroups
 from ..metadata.footer import SchemaLeaf
+from ..predicate.key_expression import GRAMS, KeyExpression
 from ..storage import is_local, resolve_filesystem
 from ..util.messages import format_bytes
 from . import lake_files as sources
 from . import layouts
+from .gram_advice import PieceAdvice, draw_texts, measure_pieces
 from .hash_files import Covered, OpenedDataFile, hash_row_group, open_to_index
+from .learn_weights import learn_weights
 from .postings_writer import PartShape
 from .units import FILE, GRANULARITIES, ROW_GROUP, ZONE, Units
 
@@ -28,6 +33,8 @@ SAMPLE = 4
 _MAX_READ_SHARE = (
     0.5  # a finer index is worth its bytes if a lookup reads at most this share of what it reads by a coarser
 )
+_MOST_UNITS = 64  # of a file, that are asked for pieces of text
+_USUAL_PIECE = 12  # bytes of a piece of text that a question has
 _CHEAP_BYTES = 64 << 10  # that a lookup reads: reading less takes no less time
 _MAX_NAMED_SHARE = 0.5  # of the files that hold a value: an index that names more of them saves little
 
@@ -46,6 +53,8 @@ class GranularityAdvice:
     bytes_read, pages_read : of the key's column, to find the rows of one key, where pages can be found: in local files,
         and by a page index. The pages are None where no sampled file shows them.
     bytes_read_without_pages : the same where they cannot: in an object store, without a page index.
+    pieces : of grams, how well pieces of some lengths are found; `candidates` and what follows from them are those of
+        pieces of 12 bytes. Empty for other keys.
     """
 
     granularity: str
@@ -58,6 +67,7 @@ class GranularityAdvice:
     bytes_read: int
     pages_read: float | None
     bytes_read_without_pages: int
+    pieces: tuple[PieceAdvice, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -88,12 +98,20 @@ class IndexAdvice:
 
     def __str__(self) -> str:
         lines = [
-            f"{option.granularity}: {option.bytes_a_value:.2f} bytes a value, {option.num_bytes:,} bytes; a key is in "
-            f"{option.candidates:.2f} of {option.units:,} units, and {option.bytes_read:,} bytes are read to find "
-            "its rows"
+            f"{option.granularity}: {option.bytes_a_value:.2f} bytes a value, {option.num_bytes:,} bytes; "
+            f"{'a piece of text' if option.pieces else 'a key'} is in {option.candidates:.2f} of {option.units:,} "
+            f"units, and {option.bytes_read:,} bytes are read to find its rows"
             for option in self.granularities
         ]
-        return "\n".join([*lines, self.reason, *([self.command] if self.command else [])])
+        lines += [self.reason, self.describe_pieces(), self.command]
+        return "\n".join(filter(None, lines))
+
+    def describe_pieces(self) -> str:
+        """Return how many units are named of pieces of some lengths, by the granularity to choose or the finest."""
+        options = [one for one in self.granularities if one.granularity == self.recommended] or [self.granularities[-1]]
+        shares = [f"{piece.named:.0%} of {piece.length} bytes" for piece in options[0].pieces]
+        units = options[0].granularity.replace("_", " ")
+        return f"{units}s that a piece of text is looked for in: {', '.join(shares)}" if shares else ""
 
 
 class _FileSample(NamedTuple):
@@ -106,6 +124,8 @@ class _FileSample(NamedTuple):
     hashes : the distinct ones.
     chunk_bytes, num_pages : of the key's columns, on average of its row groups; the pages are None if they are unknown.
     page_index : whether the column has a page index.
+    units : of grams, {granularity: the hashes of some units, ascending}.
+    texts : of grams, some that they are of.
     """
 
     row_counts: tuple[int, ...]
@@ -114,6 +134,8 @@ class _FileSample(NamedTuple):
     chunk_bytes: float
     num_pages: float | None
     page_index: bool
+    units: Mapping[str, list[NDArray[np.uint64]]]
+    texts: list[bytes]
 
 
 def advise_index(
@@ -160,6 +182,8 @@ def advise_index(
     if not entries:
         raise ParquetBloomError("the lake has no files to look at")
     chosen = np.unique(np.linspace(0, len(entries) - 1, min(sample, len(entries))).astype(int)).tolist()
+    if isinstance(key, KeyExpression) and key.function == GRAMS:
+        key = learn_weights(key, entries, filesystem, listing.table_columns)
     samples = []
     for number in chosen:
         opened = open_to_index(entries[number], [key], filesystem, listing.table_columns)
@@ -168,7 +192,7 @@ def advise_index(
                 raise ParquetBloomError(opened.doubts[key], path=entries[number].path, column=str(key))
             samples.append(_read_sample(opened, key, considered))
     scale = len(entries) / len(samples)
-    options = tuple(_estimate(samples, units, scale, len(entries)) for units in considered)
+    options = tuple(_estimate(key, samples, units, scale, len(entries)) for units in considered)
     rows = round(sum(sum(seen.row_counts) for seen in samples) * scale)
     has_index = all(seen.page_index for seen in samples)
     finds_pages = has_index or is_local(filesystem, [entry.path for entry in entries])
@@ -185,12 +209,20 @@ def _read_sample(opened: OpenedDataFile, column: str, considered: Sequence[Units
     by_row_group = [hash_row_group(covered, row_group, 0)[0] for row_group in row_groups]
     distinct = np.unique(np.concatenate([*by_row_group, np.empty(0, np.uint64)]))
     values = {FILE: len(distinct), ROW_GROUP: sum(map(len, by_row_group))}
+    kept, texts = {}, []
+    if isinstance(column, KeyExpression) and column.function == GRAMS:
+        kept = {FILE: [distinct], ROW_GROUP: list(map(np.sort, by_row_group[:_MOST_UNITS]))}
+        texts = draw_texts(opened, column, random.Random(0))
     for units in considered:
         if units.zone_rows:
             zones = (hash_row_group(covered, row_group, units.zone_rows) for row_group in row_groups)
-            values[ZONE] = sum(len(hashes) for some in zones for hashes in some)
+            values[ZONE] = 0
+            for hashes in itertools.chain.from_iterable(zones):
+                values[ZONE] += len(hashes)
+                if kept and len(kept.setdefault(ZONE, [])) < _MOST_UNITS:
+                    kept[ZONE].append(np.sort(hashes))
     chunk_bytes, num_pages, page_index = _measure_chunks(opened, covered)
-    return _FileSample(row_counts, values, distinct, chunk_bytes, num_pages, page_index)
+    return _FileSample(row_counts, values, distinct, chunk_bytes, num_pages, page_index, kept, texts)
 
 
 def _measure_chunks(opened: OpenedDataFile, covered: Covered) -> tuple[float, float | None, bool]:
@@ -223,7 +255,9 @@ def _count_pages(opened: OpenedDataFile, row_group: int, leaves: Sequence[Schema
         return None
 
 
-def _estimate(samples: Sequence[_FileSample], units: Units, scale: float, num_files: int) -> GranularityAdvice:
+def _estimate(
+    column: str, samples: Sequence[_FileSample], units: Units, scale: float, num_files: int
+) -> GranularityAdvice:
     """Estimate the cost of an index of a granularity.
 
     Parameters
@@ -233,7 +267,7 @@ def _estimate(samples: Sequence[_FileSample], units: Units, scale: float, num_fi
     """
     values = round(sum(sample.values[units.granularity] for sample in samples) * scale)
     num_units = round(sum(units.count(sample.row_counts) for sample in samples) * scale)
-    prefix_bits = layouts.make_settings(layouts.POSTINGS)["prefix_bits"]
+    prefix_bits = layouts.find_prefix_bits(layouts.make_settings(layouts.POSTINGS), column)
     most = layouts.most_units(layouts.POSTINGS, {"prefix_bits": prefix_bits})
     layout = PartShape(prefix_bits, min(num_units, most), num_entries=values).choose_layout()
     # As `parts.postings` packs them: entries, a count a sub-bucket, an offset and a checksum a block.
@@ -243,6 +277,14 @@ def _estimate(samples: Sequence[_FileSample], units: Units, scale: float, num_fi
     in_files = sum(sample.values[FILE] for sample in samples)
     candidates = holding * sum(sample.values[units.granularity] for sample in samples) / max(1, in_files)
     candidates += values / 2**prefix_bits
+    pieces: tuple[PieceAdvice, ...] = ()
+    if isinstance(column, KeyExpression) and column.weights is not None:
+        known_units = [unit for sample in samples for unit in sample.units[units.granularity]]
+        texts = [text for sample in samples for text in sample.texts]
+        pieces = measure_pieces(texts, known_units, column.weights, random.Random(0))
+        usual = next((piece for piece in pieces if piece.length == _USUAL_PIECE), pieces[-1] if pieces else None)
+        candidates = num_units * (1.0 if usual is None else usual.named)
+        holding = min(holding, candidates)
     row_groups = max(1.0, float(np.mean([len(sample.row_counts) for sample in samples])))
     chunk_bytes = float(np.mean([sample.chunk_bytes for sample in samples]))
     known = [sample.num_pages for sample in samples if sample.num_pages is not None]
@@ -260,6 +302,7 @@ def _estimate(samples: Sequence[_FileSample], units: Units, scale: float, num_fi
         round(chunks * chunk_bytes * share),
         None if num_pages is None else chunks * num_pages * share,
         round(min(chunks, holding * row_groups) * chunk_bytes),
+        pieces,
     )
 
 
@@ -298,9 +341,13 @@ def _recommend(
     def reads(option: GranularityAdvice) -> int:
         return option.bytes_read if finds_pages else option.bytes_read_without_pages
 
-    coarsest = options[0]
+    coarsest, finest = options[0], options[-1]
     named = coarsest.candidates / max(1, coarsest.units)
-    if num_files > 1 and named > _MAX_NAMED_SHARE:
+    if finest.pieces and finest.candidates > finest.units * _MAX_NAMED_SHARE:
+        share = finest.candidates / max(1, finest.units)
+        problem = f"a piece of {_USUAL_PIECE} bytes may be in {share:.0%} of the units: an index would save little"
+        return None, f"{problem}; whole values are found by an index of the column, their beginnings by bounds"
+    if num_files > 1 and named > _MAX_NAMED_SHARE and not finest.pieces:
         return None, f"a value is in {named:.0%} of the units: an index would name most of them, and save little"
     best = coarsest
     for finer in options[1:]:

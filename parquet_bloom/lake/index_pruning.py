@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -16,10 +16,12 @@ from ..predicate.pruning import FilterProbe, ProbeResult, PruningPredicate
 from ..predicate.pruning_statistics import UNKNOWN, PruningStatisticsArray
 from ..predicate.tree import Node, drop_whole_names
 from ..storage import Entry
+from ..util.messages import count
 from ..util.threads import in_order
 from . import lake_files as sources
 from .expression_keys import TEXT, IndexedKey, KeyPredicate
 from .file_table import NOT_COVERED
+from .index_part import PartMatches
 from .index_reports import FileSelection
 from .index_snapshot import IndexSnapshotReader
 from .liveness import FileRef, PathTable, match_stamps
@@ -74,7 +76,8 @@ class IndexPruner:
         keys = KeyPredicate(
             drop_whole_names(self.node), self.state.manifest.expressions, self.timezone, self.ignore_case
         )
-        self._keys = keys.by_name
+        self._keys, self._grams, self._without_grams = keys.by_name, keys.grams, keys.without_grams
+        self._gram_counts: dict[tuple[str, int], int] = {}
         self._predicate = PruningPredicate(keys.node, self.timezone)
         plain = [column for column in columns if not isinstance(column, KeyExpression)]
         names = [name for name in self._predicate.columns if name not in self._keys]
@@ -259,6 +262,9 @@ class IndexPruner:
             self.requests += matches.requests
             self.bytes_read += matches.bytes_read
         self.doubts.update(dict.fromkeys(matches.unknown.values()))
+        grams = self._grams.get(probes[0].column)
+        if grams is not None:
+            self._count_grams(probes, grams, matches)
         unknown = np.array([*matches.unknown], np.intp)
         results, end = [], 0
         for probe in probes:
@@ -271,6 +277,26 @@ class IndexPruner:
             maybe[matches.units[of_probe]] = True
             results.append(ProbeResult(maybe[units[probe.positions]]))
         return results
+
+    def _count_grams(self, probes: Sequence[FilterProbe], grams: Mapping[int, str], matches: PartMatches) -> None:
+        """Count the units of the grams that are asked for."""
+        hashes = np.concatenate([probe.hashes for probe in probes]).tolist()
+        counts = dict(zip(hashes, np.bincount(matches.queries, minlength=len(hashes)).tolist(), strict=True))
+        with self._counting:
+            for h in counts.keys() & grams.keys():
+                key = probes[0].column, h
+                self._gram_counts[key] = self._gram_counts.get(key, 0) + counts[h]
+
+    def describe_grams(self) -> list[str]:
+        """Return what grams were asked for, in how many units each may be, and of which conditions there are none."""
+        units = sum(segment.info.num_units for segment in self.state.segments)
+        lines = []
+        for name, grams in self._grams.items():
+            shown = [f"{text!r} in {self._gram_counts.get((name, h), 0):,}" for h, text in grams.items()]
+            lines.append(
+                f"{name}, of {count(units, self.state.manifest.granularity.replace('_', ' '))}: {', '.join(shown)}"
+            )
+        return lines + self._without_grams
 
 
 def _match_columns(names: Sequence[str], indexed: Sequence[str], ignore_case: bool) -> dict[str, str]:

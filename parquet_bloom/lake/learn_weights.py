@@ -11,7 +11,7 @@ from ..file.bloom_file import BloomFile
 from ..file.column_reader import ColumnReader
 from ..file.file_columns import find_sole_leaf, type_of
 from ..hashing.column_type import Kind
-from ..hashing.gram_weights import GramWeights, PairCounts
+from ..hashing.gram_weights import PairCounts
 from ..predicate.key_expression import KeyExpression
 from ..storage import Entry, open_source
 from ..tables.table_footers import show_as_table
@@ -41,14 +41,14 @@ def with_learnt_weights(
         return manifest
     learnt: dict[str, str] = {}
     for one in unknown:
-        learnt[one] = one.with_weights(_learn(one, entries, filesystem, table_columns))
+        learnt[one] = learn_weights(one, entries, filesystem, table_columns)
     return replace(manifest, columns=tuple(learnt.get(column, column) for column in manifest.columns))
 
 
-def _learn(
+def learn_weights(
     expression: KeyExpression, entries: Sequence[Entry], filesystem: object | None, table_columns: TableColumns
-) -> GramWeights:
-    """Learn from up to so many files, evenly spread; from all, as long as none has a text."""
+) -> KeyExpression:
+    """Return grams with weights from some 4 MB of up to 16 files, evenly spread; of more while none has a text."""
     counts = PairCounts()
     step = max(1, len(entries) // _SAMPLED_FILES)
     order = [*range(0, len(entries), step), *(i for i in range(len(entries)) if i % step)]
@@ -60,7 +60,7 @@ def _learn(
             _count_pairs(entries[i], expression, filesystem, table_columns, counts, most)
         except ParquetBloomError:
             continue
-    return counts.to_weights()
+    return expression.with_weights(counts.to_weights())
 
 
 def _count_pairs(

@@ -82,6 +82,7 @@ class PruneReport(ScanPlan):
             yield f"doubtful: {count_of(len({doubt[:2] for doubt in self.doubts}), self.total_row_groups, 'row group')}"
         if self.decoded:
             yield "read by " + "; ".join(map(_describe_decoded, self.decoded))
+        yield from map(printable, self.index_notes)
         yield from (f"the index is doubtful: {printable(doubt)}" for doubt in self.index_doubts)
         yield from (f"zones are not used: {printable(doubt)}" for doubt in truncate_list(self.zone_doubts))
 

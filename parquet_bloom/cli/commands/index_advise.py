@@ -69,10 +69,14 @@ def advise(output: Output, given: IndexAdviseOptions) -> int:
               a page index
     or reads  the same of files in an object store without a page index
 
+    For grams(COLUMN) a piece of text of 12 bytes stands in place of a key, and
+    the last lines say how well shorter and longer ones are found.
+
     Exit codes: 0 a granularity is recommended, 1 no index is, 2 error.
 
     Example:
       parquet-bloom index advise lake/ user.id
+      parquet-bloom index advise logs/ "grams(message)"
       parquet-bloom index advise s3://bucket/events id --granularity file --granularity zone --zone-rows 4096
     """  # noqa: D301
     with output.step("look at files"):
@@ -87,11 +91,14 @@ def advise(output: Output, given: IndexAdviseOptions) -> int:
     with output.rows("granularities", COLUMNS) as rows:
         for one in advice.granularities:
             row = asdict(one) | {"zone_rows": one.zone_rows or None}
+            row["pieces"] = [piece._asdict() for piece in one.pieces]
             rows.add(row | {"recommended": one.granularity == advice.recommended})
         rows.facts |= {"column": advice.column, "page_index": advice.page_index}
         rows.facts |= {"reason": advice.reason, "create_command": advice.command or None}
         rows.facts["totals"] = {"files": advice.files, "rows": advice.rows, "sampled_files": advice.sampled_files}
     output.summary(advice.reason)
+    if pieces := advice.describe_pieces():
+        output.summary(pieces)
     if advice.command:
         output.summary(advice.command)
     output.summary(f"by {count(advice.sampled_files, 'file')} of {advice.files:,}, about {count(advice.rows, 'row')}")

@@ -370,7 +370,8 @@ class ScanPlan:
     decided : the predicate that all rows of certain row groups match; another one than is asked if rows are filtered by
         more than they were planned by. None if that is not known.
     index_doubts : why a lake index could not be used, or only in part, so that more is read than necessary.
-    zone_doubts : the same for zones: indexes that cannot be read, and files that have changed since.
+    index_notes : which grams of a lake index were asked for, and of which conditions there are none.
+    zone_doubts : the same as `index_doubts` for zones: indexes that cannot be read, and files that have changed since.
     table : the table whose files they are, which says what deleted rows they have; None for files of no table.
     """
 
@@ -386,6 +387,7 @@ class ScanPlan:
     asked: ScanRequest | None = field(default=None, repr=False)
     decided: Node | None = field(default=None, compare=False, repr=False)
     index_doubts: list[str] = field(default_factory=list, compare=False, repr=False)
+    index_notes: list[str] = field(default_factory=list, compare=False, repr=False)
     zone_doubts: list[str] = field(default_factory=list, compare=False, repr=False)
     table: TableSnapshot | None = field(default=None, compare=False, repr=False)
 

@@ -53,6 +53,7 @@ class IndexView:
     locate : returns files as the index knows them, on `filesystem`, by their paths in the scan; None if they are the
         same. It raises ParquetBloomError if the index cannot be used for them.
     doubts : why the index could not be used, or only in part, each doubt once.
+    notes : what was asked of the index, for people.
     requests, bytes_read : what was read of the index.
     of_table : the opened index, and the table that it is over, if the files are to be the index's own; None for others.
     """
@@ -65,6 +66,7 @@ class IndexView:
     means: Means | None = None
     locate: Callable[[Sequence[str]], list[Entry]] | None = None
     doubts: dict[str, None] = field(default_factory=dict)
+    notes: dict[str, None] = field(default_factory=dict)
     requests: int = 0
     bytes_read: int = 0
     of_table: tuple[LakeIndexReader, Table] | None = None
@@ -101,7 +103,7 @@ class IndexView:
                     file.narrow = partial(narrow_by_index, selection=selection)
         plan.requests += self.requests
         plan.bytes_read += self.bytes_read
-        plan.index_doubts = [*self.doubts]
+        plan.index_doubts, plan.index_notes = [*self.doubts], [*self.notes]
         scans.reverse()
         while scans:  # what is yielded need not be held any longer
             yield scans.pop()
@@ -118,6 +120,7 @@ class IndexView:
             self.state, predicate.node, timezone, ignore_case, filesystem, self.trusted, self.means
         )
         if not pruner.useful:
+            self.notes.update(dict.fromkeys(pruner.describe_grams()))
             return []
         try:
             entries = [file.entry for file in files]
@@ -131,6 +134,7 @@ class IndexView:
             return []
         finally:
             self.doubts |= pruner.doubts
+            self.notes.update(dict.fromkeys(pruner.describe_grams()))
             self.requests += pruner.requests
             self.bytes_read += pruner.bytes_read
 

@@ -1,0 +1,84 @@
+"""Measure on a sample which pieces of text an index of grams finds: of which lengths, and how well."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..core.hash.xxh64 import Keys, hash_keys
+from ..file.gram_hashes import GramHashes
+from ..hashing.gram_weights import GramWeights
+from ..predicate.calls import OTHER
+from ..predicate.key_expression import KeyExpression
+from .hash_files import OpenedDataFile
+
+LENGTHS = (4, 6, 8, 12, 16, 24)
+
+_TEXTS_A_FILE = 64
+_PIECES = 200  # of each length
+_ROWS_AT_ONCE = 1 << 10
+
+
+class PieceAdvice(NamedTuple):
+    """How well pieces of one length are found, which the sampled texts have.
+
+    Attributes
+    ----------
+    length : bytes of a piece.
+    named : the share of the units that the index names of a piece, on average.
+    """
+
+    length: int
+    named: float
+
+
+def draw_texts(opened: OpenedDataFile, expression: KeyExpression, rng: random.Random) -> list[bytes]:
+    """Draw texts from a few rows of each row group of a file."""
+    hashes = opened.columns[expression].hashes
+    assert isinstance(hashes, GramHashes)
+    drawn: list[bytes] = []
+    for row_group in opened.file.row_groups:
+        found = hashes.read_texts(row_group, _ROWS_AT_ONCE)
+        drawn += rng.sample(found, min(len(found), _TEXTS_A_FILE))
+    return rng.sample(drawn, min(len(drawn), _TEXTS_A_FILE))
+
+
+def measure_pieces(
+    texts: Sequence[bytes], units: Sequence[NDArray[np.uint64]], weights: GramWeights, rng: random.Random
+) -> tuple[PieceAdvice, ...]:
+    """Ask for pieces of texts.
+
+    Parameters
+    ----------
+    units : the hashes of each unit of a sample, ascending.
+    """
+    advice = []
+    for length in LENGTHS:
+        long_enough = [text for text in texts if len(text) >= length]
+        shares = []
+        for _ in range(_PIECES if long_enough and units else 0):
+            text = rng.choice(long_enough)
+            first = rng.randrange(len(text) - length + 1)
+            shares.append(_find_share(weights.choose_grams(text[first : first + length]), units))
+        if shares:
+            advice.append(PieceAdvice(length, float(np.mean(shares))))
+    return tuple(advice)
+
+
+def _find_share(grams: Sequence[bytes], units: Sequence[NDArray[np.uint64]]) -> float:
+    packed = np.array([int.from_bytes(gram, "little") for gram in grams], "<u8")
+    hashes = hash_keys(Keys.fixed(packed, 8, len(packed)))
+    return sum(_has_all(unit, hashes) for unit in units) / len(units)
+
+
+def _has_all(unit: NDArray[np.uint64], hashes: NDArray[np.uint64]) -> bool:
+    return _has(unit, np.array([OTHER], np.uint64)) or _has(unit, hashes)
+
+
+def _has(unit: NDArray[np.uint64], hashes: NDArray[np.uint64]) -> bool:
+    places = np.minimum(np.searchsorted(unit, hashes), max(len(unit) - 1, 0))
+    return bool(len(unit) and (unit[places] == hashes).all())
