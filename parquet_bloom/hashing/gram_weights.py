@@ -71,7 +71,9 @@ class GramWeights:
             levels = decompressor.decompress(b64decode(text, validate=True), NUM_PAIRS + 1)
         except zlib.error as error:
             raise ValueError(f"the weights of grams are damaged: {error}") from None
-        return cls(levels)
+        weights = cls(levels)
+        weights.__dict__["text"] = text  # compressing them again takes longer than a lookup
+        return weights
 
 
 @dataclass

@@ -135,30 +135,45 @@ cdef class GramExtractor:
 
     cdef Py_ssize_t take(self, const uint8_t* text, Py_ssize_t length, uint64_t* out) noexcept nogil:
         """Write the hashes of a text's grams that are not remembered, at most `most_grams`; return their number."""
-        cdef uint64_t window = 0, gram
-        cdef uint32_t last[8]  # weights of the last pairs, by their numbers modulo 8
-        cdef uint32_t weight, most, other
-        cdef Py_ssize_t i, back, count = 0, slot
+        cdef uint64_t window = <uint64_t>text[0] << 56, pair = text[0], gram
+        cdef uint64_t weight, most, other
+        cdef uint64_t last = 0  # weights of the pairs before, 16 bits each, the nearest one lowest; there are three
+        cdef uint64_t before = 0  # and the three before these; 0 for pairs that do not exist
+        cdef uint64_t left
+        cdef Py_ssize_t i, count = 0
+        cdef int shift
         cdef const uint16_t* weights = &self.weights[0]
-        window = <uint64_t>text[0] << 56
-        for i in range(length - 1):  # the pair of bytes i and i + 1
-            window = (window >> 8) | (<uint64_t>text[i + 1] << 56)
-            weight = <uint32_t>weights[(<uint32_t>text[i] << 8) | text[i + 1]] + 1
-            last[i & 7] = weight
+        for i in range(1, length):
+            window = (window >> 8) | (<uint64_t>text[i] << 56)
+            pair = (pair << 8 | text[i]) & 0xFFFF
+            weight = <uint64_t>weights[pair] + 1
             most = 0  # of the pairs inside
-            back = 1
-            while back <= LONGEST - 2 and back <= i and most <= weight:
-                other = last[(i - back) & 7]
+            left = last
+            shift = 8 * (LONGEST - 3)
+            while left and most <= weight:
+                other = left & 0x1FFFF
                 if other > most:
-                    gram = window >> (8 * (LONGEST - 2 - back))
-                    slot = (gram * SCATTER) >> (64 - RECENT_BITS)
-                    if self.recent[slot] != gram:
-                        self.recent[slot] = gram
-                        out[count] = hash8(<const uint8_t*>&gram)
-                        count += 1
+                    gram = window >> shift
+                    count += self.keep(gram, out + count)
                     most = other
-                back += 1
+                left >>= 21
+                if shift == 8 * (LONGEST - 5):
+                    left = before
+                if shift == 0:
+                    break
+                shift -= 8
+            before = (before << 21 | last >> 42) & <uint64_t>0x7FFFFFFFFFFFFFFF
+            last = (last << 21 | weight) & <uint64_t>0x7FFFFFFFFFFFFFFF
         return count
+
+    cdef inline Py_ssize_t keep(self, uint64_t gram, uint64_t* out) noexcept nogil:
+        """Write the hash of a gram unless it is remembered; return whether it was written."""
+        cdef Py_ssize_t slot = (gram * SCATTER) >> (64 - RECENT_BITS)
+        if self.recent[slot] == gram:
+            return 0
+        self.recent[slot] = gram
+        out[0] = hash8(<const uint8_t*>&gram)
+        return 1
 
 
 cdef inline Py_ssize_t most_grams(Py_ssize_t length) noexcept nogil:
