@@ -91,7 +91,7 @@ def hash_results(storage: pa.Array, function: str, column_type: ColumnType) -> N
         require_mapping(function)
         read, valid = _read_texts(values)
         ordinary = valid.copy()
-        ordinary[valid] = _is_ordinary(read, function)
+        ordinary[valid] = _are_ordinary(read, function)
         texts = _change_case(read.filter(from_numpy(ordinary[valid])), function)
     if not ordinary.all():
         others = np.array([OTHER], np.uint64)
@@ -170,7 +170,7 @@ def _match_cases(values: pa.Array, leaf: CallIn | CallNotIn | PatternLeaf, match
     texts, valid = _read_texts(raw)
     doubtful[~valid] = True
     mask[valid] = match(_change_case(texts, leaf.function))
-    unusual = np.flatnonzero(valid)[~_is_ordinary(texts, leaf.function)]
+    unusual = np.flatnonzero(valid)[~_are_ordinary(texts, leaf.function)]
     if len(unusual):
         others = [value.decode() for value in raw.take(from_numpy(unusual)).to_pylist()]
         full = [text.lower() if leaf.function == "lower" else text.upper() for text in others]
@@ -206,6 +206,12 @@ def list_ordinary(function: str) -> list[int]:
     return sorted(points)
 
 
+def is_ordinary(character: str, function: str) -> bool:
+    """Return whether a character is an ordinary one of `lower` or `upper`."""
+    return any(first <= ord(character) <= last for first, last in _parse_ranges(function))
+
+
+@cache
 def _parse_ranges(function: str) -> list[tuple[int, int]]:
     ends = [text.partition("-") for text in _ORDINARY[function]]
     return [(int(first, 16), int(last or first, 16)) for first, _, last in ends]
@@ -218,7 +224,7 @@ def _make_pattern(function: str) -> str:
     return f"[^{ranges}]"
 
 
-def _is_ordinary(texts: pa.Array, function: str) -> NDArray[np.bool_]:
+def _are_ordinary(texts: pa.Array, function: str) -> NDArray[np.bool_]:
     """Return for each text whether all of its characters are ordinary; True for null."""
     ascii_only = pc.string_is_ascii(texts)
     if pc.all(ascii_only, min_count=0).as_py():

@@ -69,7 +69,7 @@ def normalize_like(pattern: str, escape: str | None) -> str:
     return "".join(parts)
 
 
-def _split(pattern: str) -> Iterator[tuple[str, bool]]:
+def split_like(pattern: str) -> Iterator[tuple[str, bool]]:
     """Yield the characters of a LIKE pattern, each with whether it is a wildcard."""
     characters = iter(pattern)
     for character in characters:
@@ -82,7 +82,7 @@ def _split(pattern: str) -> Iterator[tuple[str, bool]]:
 def find_prefix(pattern: str) -> Prefix:
     """Return what the texts that match a LIKE pattern begin with."""
     text, wildcards = "", ""
-    for character, is_wildcard in _split(pattern):
+    for character, is_wildcard in split_like(pattern):
         if is_wildcard:
             wildcards += character
         elif wildcards:
@@ -110,7 +110,7 @@ def match_like(texts: pa.Array, pattern: str) -> NDArray[np.bool_]:
 
     Arrow's own function takes the escaped backslash of `%\\` for two.
     """
-    characters = [*_split(pattern)]
+    characters = [*split_like(pattern)]
     piece = "".join(character for character, is_wildcard in characters if not is_wildcard)
     first = bool(characters) and characters[0] == ("%", True)
     last = bool(characters) and characters[-1] == ("%", True)
