@@ -58,6 +58,14 @@ def find_pieces(leaf: Leaf, *, lowered: bool = False) -> tuple[Pieces, ...]:
         return ()
 
 
+def find_common_pieces(expression: str) -> tuple[Pieces, ...]:
+    """Return sets of pieces of what a regular expression matches in Java and Rust as well; see `find_pieces`.
+
+    Empty for an expression that they may read in another way than RE2, wherever in it that is.
+    """
+    return find_pieces(Matches("text", expression)) if _COMMON.fullmatch(expression) else ()
+
+
 class _UnknownSyntax(Exception):
     """An expression is not RE2's, or of a newer version."""
 
@@ -142,6 +150,17 @@ _ESCAPE = re.compile(
 )
 _LETTERS = {"a": "\a", "f": "\f", "t": "\t", "n": "\n", "r": "\r", "v": "\v"}
 _NAMED_CLASS = re.compile(r"\[:\^?\w+:\]")
+_MEMBER = r"(?:[^\\\[\]&~^\ufffd-]|\\[dDsSwW!-/:;=?@\[-`{-~])"
+# Without U+FFFD, which Java has for bytes that are no text, and without what is something else in Rust: \< and
+# \b{start} are boundaries, {,2} is a repetition.
+_COMMON = re.compile(
+    rf"""(?:\(\?[ims]+\))?(?:
+        [^\\\[(){{}}\ufffd] | \) | \{{(?:0|[1-9][0-9]{{0,3}})(?:,(?:0|[1-9][0-9]{{0,3}})?)?\}}
+        | \\(?:[!-/:;=?@\[-`{{-~] | [AzdDsSwWtnrfa] | [bB](?!\{{) | x[0-9A-Fa-f]{{2}} | [pP](?:[A-Z]|\{{[A-Za-z]+\}}))
+        | \((?:\?:|\?P?<[A-Za-z][A-Za-z0-9]*>|(?!\?)) | \[\^?{_MEMBER}(?:-?{_MEMBER})*+-?\]
+    )*+""",
+    re.VERBOSE,
+)
 _WIDTHLESS = ("^", "$", r"\A", r"\z", r"\b", r"\B")
 
 

@@ -9,13 +9,14 @@ from dataclasses import replace
 from typing import NamedTuple
 
 import duckdb
+import polars as pl
 import pyarrow as pa
 import pyarrow.compute as pc
 from support.scale import scaled
 
 from parquet_bloom.errors import PredicateError
 from parquet_bloom.predicate.calls import list_ordinary
-from parquet_bloom.predicate.pattern_pieces import find_pieces
+from parquet_bloom.predicate.pattern_pieces import find_common_pieces, find_pieces
 from parquet_bloom.predicate.patterns import escape_like, match_expression, match_like, require_expression
 from parquet_bloom.predicate.tree import Like, Matches, PatternLeaf
 
@@ -205,7 +206,7 @@ def test_every_text_that_an_engine_finds_has_a_piece_of_each_set() -> None:
     rng = random.Random("pieces of patterns")
     pairs = [draw_leaf(rng) for _ in range(scaled(40))]
     by_duckdb = iter(find_by_duckdb(pairs))
-    found = known = known_lowered = 0
+    found = known = known_lowered = found_by_polars = 0
     for leaf, texts in pairs:
         match = match_like if isinstance(leaf, Like) else match_expression
         matches = match(pa.array(texts), leaf.pattern)
@@ -221,7 +222,12 @@ def test_every_text_that_an_engine_finds_has_a_piece_of_each_set() -> None:
         others = [low for low, text in zip(lows, texts, strict=True) if low is not None and low != text]
         for low, is_match in zip(others, match(pa.array(others, pa.string()), leaf.pattern), strict=True):
             assert not is_match or holds(lowered, low), (leaf, low, lowered)
+        if isinstance(leaf, Matches) and (common := find_common_pieces(leaf.pattern)):
+            for text, is_match in zip(texts, pl.Series(texts).str.contains(leaf.pattern, strict=False), strict=True):
+                assert not is_match or holds(common, text), (leaf, text, common)
+                found_by_polars += bool(is_match)
         known += bool(pieces)
         known_lowered += bool(lowered)
+    assert found_by_polars > len(pairs)
     assert found > len(pairs) * TEXTS // 4
     assert min(known, known_lowered) > len(pairs) // 4

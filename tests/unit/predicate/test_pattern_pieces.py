@@ -10,7 +10,7 @@ import pytest
 from parquet_bloom.errors import PredicateError
 from parquet_bloom.predicate import parse
 from parquet_bloom.predicate.calls import is_ordinary, list_ordinary
-from parquet_bloom.predicate.pattern_pieces import _spell, find_pieces
+from parquet_bloom.predicate.pattern_pieces import _spell, find_common_pieces, find_pieces
 from parquet_bloom.predicate.patterns import require_expression
 from parquet_bloom.predicate.tree import Equal, Like, Matches, NotLike, NotMatches
 
@@ -174,3 +174,17 @@ def test_of_many_pieces_the_longest_are_chosen():
     pieces = find_pieces(Like("t", "%".join(str(i) for i in range(1_000, 5_000))))
     assert len(pieces) == 32
     assert {len(text) for one in pieces for text in one} == {4}
+
+
+def test_pieces_of_what_java_and_rust_read_alike():
+    common = {
+        "error [0-9]{2,}: (foo|bar)": ["error ", ": bar : foo"],
+        r"^a\.bc[\d.-]+\x20def$": ["a.bc", " def"],
+        "(?i)abc 123 def": [" 123 "],
+        "(?<n>abc)": ["abc"],
+    }
+    for expression, expected in common.items():
+        assert [" ".join(sorted(one)) for one in find_common_pieces(expression)] == expected
+    others = [r"\<abc", r"\b{start}abc", "abc{,2}", r"abc(d)\1", "[a&&b]abc", "[[ab]c]abc", "(?x)abc d", "abc(?=d)"]
+    others += [r"\Qabc\E", "abc\ufffd", "[]a]bcd", r"\vabc", r"\habc", "(?>abc)", "abc(?i)d", "[a--b]cde", r"\u0041bc"]
+    assert [expression for expression in others if find_common_pieces(expression)] == []
