@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import ctypes
 import math
+import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, TypeAlias
@@ -252,6 +253,11 @@ def cast_literal(scalar: pa.Scalar, options: Mapping[str, pa.Scalar]) -> pa.Scal
 
 
 _PIECES = {"starts_with": "{}%", "ends_with": "%{}", "match_substring": "%{}%"}
+_EXPRESSIONS = {
+    "starts_with": r"\A{}",
+    "ends_with": r"{}\z",
+    "match_substring": "{}",
+}  # as Arrow matches regardless of case
 TEXT_FUNCTIONS = frozenset({"match_like", "match_substring_regex", *_PIECES})
 """Arrow's functions of a text and a pattern."""
 
@@ -262,11 +268,16 @@ def match_text(function: str, subject: Subject, options: Mapping[str, pa.Scalar]
     Raises
     ------
     PredicateError
-        It ignores case, or its pattern is invalid.
+        It is a LIKE that ignores case, or its pattern is invalid.
     """
-    pattern = get_option(options, "pattern", None)
-    if get_option(options, "ignore_case", True) or not isinstance(pattern, str):
+    pattern, ignores_case = get_option(options, "pattern", None), get_option(options, "ignore_case", None)
+    if ignores_case not in (False, True) or not isinstance(pattern, str) or (ignores_case and function == "match_like"):
         raise ExpressionError(f"{function} that ignores case is not supported: match utf8_lower of the field")
+    if ignores_case:
+        is_expression = function == "match_substring_regex"
+        return subject.matches(
+            "(?i)" + (pattern if is_expression else _EXPRESSIONS[function].format(re.escape(pattern)))
+        )
     if function == "match_substring_regex":
         return subject.matches(pattern)
     return subject.is_like(_PIECES[function].format(escape_like(pattern)) if function in _PIECES else pattern)

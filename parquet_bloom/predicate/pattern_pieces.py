@@ -54,15 +54,23 @@ def find_pieces(leaf: Leaf, *, lowered: bool = False) -> tuple[Pieces, ...]:
         return _choose(_join_all(_read_like(leaf.pattern, lowered)))
     try:
         return _choose(_read_expression(leaf.pattern, lowered))
-    except _NotUnderstood:
+    except _UnknownSyntax:
         return ()
 
 
-class _NotUnderstood(Exception):
+def find_common_pieces(expression: str) -> tuple[Pieces, ...]:
+    """Return sets of pieces of what a regular expression matches in Java and Rust as well; see `find_pieces`.
+
+    Empty for an expression that they may read in another way than RE2, wherever in it that is.
+    """
+    return find_pieces(Matches("text", expression)) if _COMMON.fullmatch(expression) else ()
+
+
+class _UnknownSyntax(Exception):
     """An expression is not RE2's, or of a newer version."""
 
 
-class _Part(NamedTuple):
+class _PatternPart(NamedTuple):
     """What is known of the texts that a part of a pattern matches.
 
     Attributes
@@ -78,20 +86,20 @@ class _Part(NamedTuple):
     inside: tuple[Pieces, ...] = ()
 
 
-def _one_of(texts: Iterable[str]) -> _Part:
+def _one_of(texts: Iterable[str]) -> _PatternPart:
     pieces = frozenset(texts)
-    return _Part(pieces, pieces, True)
+    return _PatternPart(pieces, pieces, True)
 
 
 _NOTHING = frozenset([""])
 _EMPTY = _one_of([""])
-_ANYTHING = _Part(_NOTHING, _NOTHING, False)
+_ANYTHING = _PatternPart(_NOTHING, _NOTHING, False)
 
 
 # --------------------------------------------------------------------------------------------------- characters, LIKE
 
 
-def _read_like(pattern: str, lowered: bool) -> Iterator[_Part]:
+def _read_like(pattern: str, lowered: bool) -> Iterator[_PatternPart]:
     for is_wildcard, group in groupby(split_like(pattern), key=lambda item: item[1]):
         if is_wildcard:
             yield _ANYTHING
@@ -99,7 +107,7 @@ def _read_like(pattern: str, lowered: bool) -> Iterator[_Part]:
             yield from _read_text("".join(character for character, _ in group), lowered, ignores_case=False)
 
 
-def _read_text(text: str, lowered: bool, ignores_case: bool) -> Iterator[_Part]:
+def _read_text(text: str, lowered: bool, ignores_case: bool) -> Iterator[_PatternPart]:
     """Yield the parts of a text that a pattern has literally."""
     spellings = [_spell(character, lowered, ignores_case) for character in text]
     for count, group in groupby(spellings, key=len):
@@ -142,11 +150,22 @@ _ESCAPE = re.compile(
 )
 _LETTERS = {"a": "\a", "f": "\f", "t": "\t", "n": "\n", "r": "\r", "v": "\v"}
 _NAMED_CLASS = re.compile(r"\[:\^?\w+:\]")
+_MEMBER = r"(?:[^\\\[\]&~^\ufffd-]|\\[dDsSwW!-/:;=?@\[-`{-~])"
+# Without U+FFFD, which Java has for bytes that are no text, and without what is something else in Rust: \< and
+# \b{start} are boundaries, {,2} is a repetition.
+_COMMON = re.compile(
+    rf"""(?:\(\?[ims]+\))?(?:
+        [^\\\[(){{}}\ufffd] | \) | \{{(?:0|[1-9][0-9]{{0,3}})(?:,(?:0|[1-9][0-9]{{0,3}})?)?\}}
+        | \\(?:[!-/:;=?@\[-`{{-~] | [AzdDsSwWtnrfa] | [bB](?!\{{) | x[0-9A-Fa-f]{{2}} | [pP](?:[A-Z]|\{{[A-Za-z]+\}}))
+        | \((?:\?:|\?P?<[A-Za-z][A-Za-z0-9]*>|(?!\?)) | \[\^?{_MEMBER}(?:-?{_MEMBER})*+-?\]
+    )*+""",
+    re.VERBOSE,
+)
 _WIDTHLESS = ("^", "$", r"\A", r"\z", r"\b", r"\B")
 
 
 @dataclass(slots=True)
-class _Group:
+class _OpenGroup:
     """A group that is being read.
 
     Attributes
@@ -158,11 +177,11 @@ class _Group:
     """
 
     ignores_case: bool
-    before: _Part = _EMPTY
-    item: _Part | None = None
-    others: _Part | None = None
+    before: _PatternPart = _EMPTY
+    item: _PatternPart | None = None
+    others: _PatternPart | None = None
 
-    def add(self, parts: Iterable[_Part]) -> None:
+    def add(self, parts: Iterable[_PatternPart]) -> None:
         for part in parts:
             if self.item is not None:
                 self.before = _join(self.before, self.item)
@@ -174,15 +193,15 @@ class _Group:
         self.before, self.item = _EMPTY, None
 
 
-def _read_expression(pattern: str, lowered: bool) -> _Part:
+def _read_expression(pattern: str, lowered: bool) -> _PatternPart:
     """Return what is known of the texts that a regular expression of RE2 matches.
 
     Raises
     ------
-    _NotUnderstood
+    _UnknownSyntax
         It is not one.
     """
-    groups, at = [_Group(False)], 0
+    groups, at = [_OpenGroup(False)], 0
     while at < len(pattern):
         group, character = groups[-1], pattern[at]
         if plain := _PLAIN.match(pattern, at):
@@ -191,7 +210,7 @@ def _read_expression(pattern: str, lowered: bool) -> _Part:
             group.add(_read_text(text[-1], lowered, group.ignores_case))
         elif repeat := _REPEAT.match(pattern, at):
             if group.item is None:
-                raise _NotUnderstood
+                raise _UnknownSyntax
             group.item, at = _repeat(group.item, repeat), repeat.end()
         elif character == "|":
             group.end_alternative()
@@ -202,7 +221,7 @@ def _read_expression(pattern: str, lowered: bool) -> _Part:
             if ends == ")":
                 group.ignores_case = ignores_case
             else:
-                groups.append(_Group(ignores_case))
+                groups.append(_OpenGroup(ignores_case))
             at = opening.end()
         elif character == ")" and len(groups) > 1:
             group.end_alternative()
@@ -230,7 +249,7 @@ def _read_expression(pattern: str, lowered: bool) -> _Part:
             escaped, at = _read_escape(pattern, at)
             group.add(_read_text(escaped, lowered, group.ignores_case) if escaped else [_ANYTHING])
     if len(groups) > 1:
-        raise _NotUnderstood
+        raise _UnknownSyntax
     groups[0].end_alternative()
     assert groups[0].others is not None
     return groups[0].others
@@ -240,12 +259,12 @@ def _read_escape(pattern: str, at: int) -> tuple[str, int]:
     """Return the character that an escape stands for, or nothing for a class, and where it ends."""
     escape = _ESCAPE.match(pattern, at)
     if escape is None:
-        raise _NotUnderstood
+        raise _UnknownSyntax
     digits, base = escape["octal"] or escape["long"] or escape["short"], 8 if escape["octal"] else 16
     if digits:
         point = int(digits, base)
         if point > 0x10FFFF:
-            raise _NotUnderstood
+            raise _UnknownSyntax
         return chr(point), escape.end()
     return _LETTERS.get(escape["letter"], escape["itself"] or ""), escape.end()
 
@@ -273,11 +292,11 @@ def _read_member(pattern: str, at: int) -> tuple[str, int]:
     if pattern[at : at + 1] == "\\":
         return _read_escape(pattern, at)
     if at == len(pattern):
-        raise _NotUnderstood
+        raise _UnknownSyntax
     return pattern[at], at + 1
 
 
-def _any_character(characters: str, lowered: bool, ignores_case: bool) -> _Part:
+def _any_character(characters: str, lowered: bool, ignores_case: bool) -> _PatternPart:
     spellings = [_spell(character, lowered, ignores_case) for character in characters]
     return _one_of("".join(spellings)) if spellings and all(spellings) else _ANYTHING
 
@@ -285,22 +304,22 @@ def _any_character(characters: str, lowered: bool, ignores_case: bool) -> _Part:
 # ------------------------------------------------------------------------------------------------ joining and choosing
 
 
-def _join_all(parts: Iterable[_Part]) -> _Part:
+def _join_all(parts: Iterable[_PatternPart]) -> _PatternPart:
     return reduce(_join, parts, _EMPTY)
 
 
-def _join(one: _Part, other: _Part) -> _Part:
+def _join(one: _PatternPart, other: _PatternPart) -> _PatternPart:
     """Return what is known of the texts of one part, each followed by one of another part."""
     inside, between = one.inside + other.inside, _multiply(one.ends, other.starts)
     if between is None:
-        return _Part(one.starts, other.ends, False, _limit((*inside, one.ends, other.starts)))
+        return _PatternPart(one.starts, other.ends, False, _limit((*inside, one.ends, other.starts)))
     if one.is_whole and other.is_whole:
-        return _Part(between, between, True)
+        return _PatternPart(between, between, True)
     if one.is_whole:
-        return _Part(between, other.ends, False, inside)
+        return _PatternPart(between, other.ends, False, inside)
     if other.is_whole:
-        return _Part(one.starts, between, False, inside)
-    return _Part(one.starts, other.ends, False, _limit((*inside, between)))
+        return _PatternPart(one.starts, between, False, inside)
+    return _PatternPart(one.starts, other.ends, False, _limit((*inside, between)))
 
 
 def _multiply(ones: Pieces, others: Pieces) -> Pieces | None:
@@ -312,20 +331,20 @@ def _multiply(ones: Pieces, others: Pieces) -> Pieces | None:
     return frozenset([one + other for one in ones for other in others])
 
 
-def _unite(one: _Part, other: _Part) -> _Part:
+def _unite(one: _PatternPart, other: _PatternPart) -> _PatternPart:
     """Return what is known of the texts of either part."""
     starts, ends = (_few(ones | others) for ones, others in ((one.starts, other.starts), (one.ends, other.ends)))
     if one.is_whole and other.is_whole and starts != _NOTHING:
-        return _Part(starts, starts, True)
+        return _PatternPart(starts, starts, True)
     best = [max((part.starts, part.ends, *part.inside), key=_rate) for part in (one, other)]
-    return _Part(starts, ends, False, _limit([_few(best[0] | best[1])]))
+    return _PatternPart(starts, ends, False, _limit([_few(best[0] | best[1])]))
 
 
 def _few(pieces: Pieces) -> Pieces:
     return pieces if len(pieces) <= _MAX_PIECES else _NOTHING
 
 
-def _repeat(part: _Part, repeat: re.Match[str]) -> _Part:
+def _repeat(part: _PatternPart, repeat: re.Match[str]) -> _PatternPart:
     least = int(repeat[1] or (repeat[0][0] == "+"))
     if not least:
         is_optional = repeat[0][0] == "?" and part.is_whole
@@ -351,7 +370,7 @@ def _limit(sets: Iterable[Pieces]) -> tuple[Pieces, ...]:
     return worth if len(worth) <= 2 * _MAX_SETS else tuple(sorted(worth, key=_rate, reverse=True)[:_MAX_SETS])
 
 
-def _choose(part: _Part) -> tuple[Pieces, ...]:
+def _choose(part: _PatternPart) -> tuple[Pieces, ...]:
     """Return the best sets of pieces, without those that follow from others."""
     shortened = {_shorten(pieces) for pieces in (part.starts, part.ends, *part.inside)}
     chosen: list[Pieces] = []

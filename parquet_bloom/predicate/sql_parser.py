@@ -460,10 +460,11 @@ class _Reader:
         subject = self._subject(self._read_operand())
         self._require(",")
         text = self._read_text(function.lower())
-        if not self._takes(")"):
-            self._refuse(f"more than a text and a pattern in {function.lower()}")
+        options = self._read_text(function.lower()) if function == _EXPRESSION and self._takes(",") else "c"
+        if not self._takes(")") or options not in ("c", "i"):
+            self._refuse(f"more than a text and a pattern, and 'i' or 'c', in {function.lower()}")
         if function == _EXPRESSION:
-            return subject.matches(text)
+            return subject.matches(text if options == "c" else f"(?i){text}")
         return subject.is_like(_PIECES[function].format(escape_like(text)))
 
     def _read_has_type(self) -> Node:

@@ -9,7 +9,8 @@ from typing import Any, TypeAlias
 
 from ..errors import PredicateError
 from . import literal
-from .patterns import find_prefix, require_expression, require_like
+from .pattern_pieces import find_common_pieces
+from .patterns import escape_like, find_prefix, require_expression, require_like
 from .tree import (
     And,
     CallIn,
@@ -28,6 +29,7 @@ from .tree import (
     NotEqual,
     OfWholeName,
     Or,
+    all_of,
     any_of,
     call_text,
     find_residual,
@@ -155,6 +157,12 @@ class Subject:
         self._require_text()
         require_expression(pattern)
         return Matches(self.name, pattern, self.function, self.is_exact)
+
+    def may_match(self, expression: str) -> Node | None:
+        """Return what holds wherever a regular expression of Java or Rust is found in it; None if nothing is known."""
+        pieces = find_common_pieces(expression)
+        alternatives = [[self.is_like(f"%{escape_like(piece)}%") for piece in sorted(one)] for one in pieces]
+        return all_of(map(any_of, alternatives)) if pieces else None
 
     def look_up(self, condition: Node) -> Node:
         """Return a condition on the column of the name as one on what is meant: perhaps what a map has under a key."""

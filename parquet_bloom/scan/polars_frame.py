@@ -208,9 +208,10 @@ class _Translation:
         return member(column, literals)
 
     def _match_text(self, function: Any, items: list[dict[str, Any]], negated: bool) -> Node | None:
-        """Translate a match with a piece of text; polars' regular expressions are of another syntax than RE2's."""
+        """Translate a match with a piece of text, or what is necessary for one with an expression, which is Rust's."""
         name, options = next(iter(function.items())) if isinstance(function, dict) else (function, {})
-        pattern = _PIECES.get(name if name != "Contains" or options.get("literal") else "")
+        is_expression = name == "Contains" and not options.get("literal")
+        pattern = None if is_expression and negated else _PIECES.get(name)
         values = self._values(items[1]) if pattern is not None and len(items) == 2 else None
         if values is None or len(values) != 1 or values.null_count() or values.dtype != self._pl.String:
             return None
@@ -220,6 +221,8 @@ class _Translation:
             if column is None or self._dtypes[column] != self._pl.String:
                 return None
             subject = Subject(column)
+        if is_expression:
+            return subject.may_match(values[0])
         assert pattern is not None
         node = subject.is_like(pattern.format(escape_like(values[0])))
         return tree.negation(node) if negated else node

@@ -110,6 +110,9 @@ def test_values_of_maps(spark: Any, tmp_path: Path) -> None:
             ("NOT t[17] = 't18'", 1),
             ("upper(t[17]) = 'T17'", 1),
             ("t[17] LIKE 't%' OR t[70] <=> 't70'", 2),
+            ("t[17] RLIKE '^t(17|18)$' OR t[70] RLIKE 't70'", 2),
+            ("t[17] RLIKE 't[0-9]+' AND t[17] ILIKE 'T1_'", 1),
+            ("NOT t[17] RLIKE '^t17.$' OR t[70] ILIKE '%T70'", 8),
             ("m['a'] IS NULL", 8),
             ("NOT m['a'] <=> 17", 8),
         ):

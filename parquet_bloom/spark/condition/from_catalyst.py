@@ -158,6 +158,8 @@ class _CatalystReader:
             return self._read_node(item.children[0], not negated)
         if item.kind in ("And", "Or"):
             return self._read_connective(item, negated)
+        if item.kind == "RLike" and negated:  # what is necessary for it says nothing of its negation
+            raise _Unknown
         leaf = self._read_leaf(item)
         return tree.negation(leaf) if negated else leaf
 
@@ -191,7 +193,7 @@ class _CatalystReader:
         call = self._read_call(item)
         if call is not None:
             return call
-        if kind in _PIECES or kind == "Like":
+        if kind in _PIECES or kind in ("Like", "RLike"):
             return self._read_pattern(item)
         if kind in ("In", "InSet"):
             field, type_name = self._read_number(children[0])
@@ -239,12 +241,19 @@ class _CatalystReader:
             raise _Unknown from None
 
     def _read_pattern(self, item: _Item) -> Node:
-        """Read a match of a text column with a pattern, or with a piece of text."""
-        field, _ = self._read_column(item.children[0])
+        """Read a match of a text column with a pattern or a piece of text, or as ILIKE does of `lower` of one."""
+        operand = item.children[0]
+        function = _CALLS[operand.kind] if operand.kind in ("Lower", "Upper") else ""
+        field, _ = self._read_column(operand.children[0] if function else operand)
         text = self._read_literal(item.children[1], "string")
         if not is_plain_text(field.type) or not isinstance(text, str):
             raise _Unknown
-        subject = Subject(field.name)
+        subject = Subject(field.name, function, is_exact=False) if function else Subject(field.name)
+        if item.kind == "RLike":
+            necessary = subject.may_match(text)
+            if necessary is None:
+                raise _Unknown
+            return necessary
         if item.kind in _PIECES:
             return subject.is_like(_PIECES[item.kind].format(escape_like(text)))
         return subject.is_like(normalize_like(text, item.json["escapeChar"]))

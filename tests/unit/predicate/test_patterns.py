@@ -2,6 +2,7 @@
 
 import itertools
 import pickle
+import re
 
 import duckdb
 import polars as pl
@@ -15,6 +16,7 @@ from parquet_bloom.errors import PredicateError
 from parquet_bloom.predicate import parse
 from parquet_bloom.predicate.patterns import Prefix, find_prefix
 from parquet_bloom.predicate.tree import Equal, Like, Matches, negation, to_text
+from parquet_bloom.scan.polars_frame import translate
 
 TEXTS = ["", "a", "A", "ab", "abc", "b", "a%b", "a_b", "a\\b", "a\nb", "ä", "äb", "日本", "%", "_", "\\", "ß", None]
 texts = pa.table({"t": TEXTS, "n": range(len(TEXTS))})
@@ -95,6 +97,43 @@ def test_rows_of_expressions_are_those_of_duckdb(path, expression):
         assert rows(path, where) == [row for (row,) in expected]
     assert rows(path, pc.match_substring_regex(pc.field("t"), expression)) == rows(
         path, f"regexp_matches(t, '{expression}')"
+    )
+
+
+@pytest.mark.parametrize("piece", ["A", "ab", "B", "Ä", "(", "%", "\\", "\nB", ""])
+def test_case_is_ignored_as_by_arrow_and_duckdb(path, piece):
+    for arrow in (pc.starts_with, pc.ends_with, pc.match_substring):
+        expected = texts.filter(arrow(texts["t"], piece, ignore_case=True))["n"].to_pylist()
+        assert rows(path, arrow(pc.field("t"), piece, ignore_case=True)) == expected
+        found = parquet_bloom.dataset(path).to_table(filter=arrow(pc.field("t"), piece, ignore_case=True))
+        assert found["n"].to_pylist() == expected
+    where = f"regexp_matches(t, '{re.escape(piece)}|^ß', 'i')"
+    assert rows(path, where) == [n for (n,) in duckdb.sql(f"SELECT n FROM texts WHERE {where} ORDER BY n").fetchall()]
+
+
+@pytest.mark.parametrize("expression", ["^a.*$", "abc|ä", "(?i)A%", "日本", "a{3}|abc", r"\\", "[^a-z]"])
+def test_expressions_of_polars_lose_no_row(path, expression):
+    expected = pl.from_arrow(texts).filter(pl.col("t").str.contains(expression))["n"].to_list()
+    frame = parquet_bloom.scan_polars(path)
+    assert frame.filter(pl.col("t").str.contains(expression)).collect()["n"].to_list() == expected
+    others = pl.from_arrow(texts).filter(~pl.col("t").str.contains(expression))["n"].to_list()
+    assert frame.filter(~pl.col("t").str.contains(expression)).collect()["n"].to_list() == others
+
+
+def test_pieces_of_an_expression_of_polars_are_necessary_for_it():
+    def condition(expression):
+        return str(translate(pl, expression, {"t": pl.String()}, {"t"}))
+
+    text = pl.col("t").str
+    assert condition(text.contains("(a%c|bar)x.*qux")) == (
+        r"(t LIKE '%a\%cx%' ESCAPE '\' OR t LIKE '%barx%') AND t LIKE '%qux%'"
+    )
+    assert condition(text.to_lowercase().str.contains("abc+")) == "lower(t) LIKE '%abc%'"
+    assert (
+        condition(~text.contains("abc"))
+        == condition(text.contains("a.c"))
+        == condition(text.contains(r"\<abc"))
+        == "None"
     )
 
 

@@ -217,7 +217,7 @@ a LIKE 'x' ESCAPE 'ab'|one character
 a LIKE 'x!y' ESCAPE '!'|before 'y'
 a LIKE 'x!' ESCAPE '!'|at the end
 regexp_matches(a, '(')|not a regular expression
-regexp_matches(a, 'x', 'i')|more than a text and a pattern
+regexp_matches(a, 'x', 'g')|more than a text and a pattern
 starts_with(a, 1)|takes a text
 a + 1e0 = 2|arithmetic
 a / 2 = 1|arithmetic
