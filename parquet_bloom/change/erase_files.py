@@ -28,7 +28,7 @@ from ..storage.paths import as_utf8, path_text
 from ..util.threads import processors
 from .erase_report import ErasedFile, EraseReport
 from .find_rows import Find, RowsByPath, RowSearch
-from .held_copies import HeldCopy
+from .held_copies import HeldCopy, search_again
 
 _WAY_OUT = "; `parquet_bloom.delete(..., mode='rewrite')` erases rows of a Delta or Iceberg table"
 _Progress = Callable[[int, int], None]
@@ -225,11 +225,14 @@ def erase_found(request: EraseRequest, source: ScanSource, find: Find, write: Wr
     eraser = RowEraser(targets, tokens, outputs, source.filesystem, dry_run)
     with closing(write(list(targets), sizes, eraser)) as outcomes:
         _enter(request, report, sizes, outputs, outcomes)
+    unknown: list[HeldCopy] = []
     if not dry_run:
         written = [file.output for file in report.files]
         again = source if output is None else replace(source, paths=written, index=None)
-        report.rows_after = find(again).num_rows if output is None or written else 0
-    report.held = _find_held(source, output, index, report)
+        report.rows_after = 0
+        if output is None or written:
+            report.rows_after, unknown = search_again(lambda: find(again).num_rows)
+    report.held = [*unknown, *_find_held(source, output, index, report)]
     report.seconds = time.perf_counter() - started
     if report.errors and request.on_error == "finish":
         raise FilesFailedError(report.errors, len(targets), report) from next(iter(report.errors.values()))

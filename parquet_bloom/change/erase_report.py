@@ -65,7 +65,7 @@ class EraseReport:
     files : the files that had such rows, and were written anew.
     errors : {path: error} of files that have such rows and stay as they were.
     rows_after : rows that a second search of the lake, or of the output, has found when all was done; None if none was
-        made.
+        made, or it has failed, as `held` says then.
     held : what may still hold the rows.
     dry_run : whether nothing was written.
     started : when it began.
