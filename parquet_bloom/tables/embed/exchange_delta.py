@@ -96,6 +96,7 @@ class DeltaTarget(Target):
     def __init__(self, table: DeltaSource):
         self._source = DeltaSource(table.name, storage_options=table.settings, outside=True)
         self.name, self.filesystem = self._source.name, self._source.filesystem
+        self.storage_options = self._source.storage_options
         self._is_unanswered = False  # whether a store may yet carry out a commit that has failed
         self._transaction = ""  # of the last commit that was begun
         self._vectors: UUID | None = None  # of the last commit that was begun
