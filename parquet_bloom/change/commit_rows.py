@@ -168,7 +168,7 @@ def make_source(target: Target, state: TableState, storage_options: Mapping[str,
         raise ParquetBloomError(f"rows of it may not be deleted: {outside.reason}", path=outside.path)
     if not state.files:
         return None
-    settings = storage_options or state.snapshot.storage_options
+    settings = storage_options or state.snapshot.storage_options or target.storage_options
     return ScanSource(ReadTable(state.snapshot), storage_options=settings).resolve()
 
 

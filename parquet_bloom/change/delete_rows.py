@@ -19,7 +19,7 @@ from ..tables.embed.table_target import TableState
 from ..util.messages import count
 from .commit_rows import ChangedFile, DeletesPlanner, Mode, Planned, commit, make_source, require_retries
 from .find_rows import Find, FoundRows, RowSearch
-from .held_copies import HeldCopy, list_held_by_table
+from .held_copies import HeldCopy, list_held_by_table, search_again
 
 if TYPE_CHECKING:
     from pyiceberg.catalog import Catalog
@@ -41,7 +41,8 @@ class DeleteReport:
         was committed.
     files : the files of which rows were deleted; in a dry run, would be.
     num_keys, num_null_keys : keys that were given, and how many of them are null, which no row has.
-    rows_after : rows that a second search has found after the commit; None unless files were written anew.
+    rows_after : rows that a second search has found after the commit; None unless files were written anew, and
+        if that search has failed, as `held` says then.
     held : what may still hold the rows.
     dry_run : whether nothing was written.
     attempts : number of commits that were tried.
@@ -188,7 +189,10 @@ def delete_found(
         return planned
 
     done = commit(target, plan, retries=retries, dry_run=dry_run)
-    rows_after = search(target.read_state()).num_rows if done.planned.change.rewritten and not dry_run else None
+    rows_after = None
+    if done.planned.change.rewritten and not dry_run:
+        rows_after, unknown = search_again(lambda: search(target.read_state()).num_rows)
+        held += unknown
     return DeleteReport(
         target.name,
         done.old_version,

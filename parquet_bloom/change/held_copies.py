@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
+from ..errors import ParquetBloomError, first_line
 from ..tables.embed.table_target import TableState, Target
 
 _MAIN = "main"
@@ -32,6 +33,17 @@ class HeldCopy:
 
     def __str__(self) -> str:
         return f"{'still holds' if self.known else 'may still hold'} them: {self.where}; {self.until}"
+
+
+def search_again(search: Callable[[], int]) -> tuple[int | None, list[HeldCopy]]:
+    """Return how many rows are found after all is done; None if that fails, with what may still hold them then.
+
+    What was done must not look as if it had failed: others may have changed the files or their columns since.
+    """
+    try:
+        return search(), []
+    except ParquetBloomError as error:
+        return None, [HeldCopy(f"what could not be searched again ({first_line(error)})", False, "search it")]
 
 
 def list_held_by_table(target: Target, state: TableState, are_hidden: bool) -> list[HeldCopy]:

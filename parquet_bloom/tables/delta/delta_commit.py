@@ -11,7 +11,7 @@ from __future__ import annotations
 import json
 import sys
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 
 from ...errors import ParquetBloomError
 from ...storage.index_folder import Folder
@@ -72,8 +72,12 @@ def make_remove(add: Action, deleted: int, *, changes_data: bool) -> Action:
     return {"remove": {**kept, **changed}}
 
 
-def write_commit(log: Folder, version: int, actions: Iterable[Action]) -> None:
+def write_commit(log: Folder, version: int, actions: Iterable[Action], check: Callable[[], None]) -> None:
     """Write a version of a table.
+
+    Parameters
+    ----------
+    check : called as late as possible before the version is there, which it prevents by an error.
 
     Raises
     ------
@@ -85,4 +89,5 @@ def write_commit(log: Folder, version: int, actions: Iterable[Action]) -> None:
     lines = (json.dumps(action, separators=(",", ":")) for action in actions)
     with log.create(f"{version:020d}.json", new=True) as new:
         new.write("".join(f"{line}\n" for line in lines).encode())
+        check()
         new.commit()

@@ -19,6 +19,7 @@ from ...storage import open_source
 from ..delta.delta_commit import make_remove
 from ..delta.delta_log import Action
 from ..delta.delta_vectors import FEATURE, DeletionVector, Vector, write_vectors
+from .new_files import WrittenFile
 from .table_target import Exchange, HiddenRows, LiveFile, RewrittenFile, RowChange, TableState
 
 _VECTORS = "delta.enableDeletionVectors"
@@ -59,10 +60,11 @@ _IDS = ("baseRowId", "defaultRowCommitVersion")
 
 
 class RowActions(NamedTuple):
-    """What a commit writes into the log, and what the table's history shows of it."""
+    """What a commit writes into the log, what the table's history shows of it, and the new files that it needs."""
 
     actions: Sequence[Action]
     sums: Mapping[str, int]
+    files: Sequence[WrittenFile]
 
 
 def delete_rows(state: TableState, change: RowChange, filesystem: object | None, name: UUID) -> RowActions:
@@ -88,13 +90,14 @@ def delete_rows(state: TableState, change: RowChange, filesystem: object | None,
             vector |= before.read()
             num_updated += 1
         vectors.append(vector)
-    written = write_vectors(state.snapshot.root, filesystem, name, vectors) if vectors else []
+    written = write_vectors(state.snapshot.root, filesystem, name, vectors) if vectors else None
+    described = () if written is None else written.described
     now = time.time_ns() // 1_000_000
     actions: list[Action] = []
     for removed in change.removed:
         actions.append(make_remove(removed.old.entry, now, changes_data=True))
-    for file, described in zip(change.hidden, written, strict=True):
-        actions += _hide(file, described, now, filesystem)
+    for file, vector_of_file in zip(change.hidden, described, strict=True):
+        actions += _hide(file, vector_of_file, now, filesystem)
     for new in change.rewritten:
         actions += _exchange(new, now, filesystem)
     actions += ({"add": file.entry} for file in change.added)
@@ -107,7 +110,8 @@ def delete_rows(state: TableState, change: RowChange, filesystem: object | None,
         "numDeletionVectorsAdded": len(change.hidden),
         "numDeletionVectorsUpdated": num_updated,
     }
-    return RowActions(actions, sums)
+    files: list[WrittenFile] = [*change.added, *change.rewritten]
+    return RowActions(actions, sums, files if written is None else [*files, written])
 
 
 def _hide(file: HiddenRows, described: Vector, now: int, filesystem: object | None) -> Iterator[Action]:

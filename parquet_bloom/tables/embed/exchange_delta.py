@@ -27,6 +27,7 @@ from ..delta.delta_vectors import name_vector_file
 from ..delta.parsed_statistics import make_statistics_text
 from ..table_snapshot import make_missing_error
 from .delta_rows import delete_rows, explain_hiding, explain_rewriting, name_in_log, require_deletable
+from .new_files import WrittenFile, find_missing
 from .table_target import (
     WAY_OUT,
     CommitConflict,
@@ -95,6 +96,7 @@ class DeltaTarget(Target):
     def __init__(self, table: DeltaSource):
         self._source = DeltaSource(table.name, storage_options=table.settings, outside=True)
         self.name, self.filesystem = self._source.name, self._source.filesystem
+        self.storage_options = self._source.storage_options
         self._is_unanswered = False  # whether a store may yet carry out a commit that has failed
         self._transaction = ""  # of the last commit that was begun
         self._vectors: UUID | None = None  # of the last commit that was begun
@@ -153,7 +155,7 @@ class DeltaTarget(Target):
             "numRemovedBytes": sum(exchange.old.size for exchange in exchanges),
         }
         note = {"operation": "embed", "columns": list(columns)}
-        return self._commit(state, "EMBED BLOOM FILTERS", sums, note, _make_exchanges(exchanges))
+        return self._commit(state, "EMBED BLOOM FILTERS", sums, note, _make_exchanges(exchanges), exchanges)
 
     def make_row_writer(self, state: TableState) -> RowFileWriter:
         assert isinstance(state.snapshot, DeltaSnapshot)
@@ -163,9 +165,10 @@ class DeltaTarget(Target):
     def commit_rows(self, state: TableState, change: RowChange) -> int | None:
         require_deletable(state.properties, self.name)
         self._vectors, self._transaction = uuid4(), ""
-        actions, sums = delete_rows(state, change, self.filesystem, self._vectors)
+        actions, sums, files = delete_rows(state, change, self.filesystem, self._vectors)
+        note = {"operation": change.operation}
         try:
-            return self._commit(state, _OPERATIONS[change.operation], sums, {"operation": change.operation}, actions)
+            return self._commit(state, _OPERATIONS[change.operation], sums, note, actions, files)
         except CommitConflict:
             self._delete_vectors(state)
             raise
@@ -184,12 +187,19 @@ class DeltaTarget(Target):
         sums: Mapping[str, int],
         note: Mapping[str, object],
         actions: Iterable[Action],
+        files: Sequence[WrittenFile],
     ) -> int:
         """Write the version that follows a state.
 
         Parameters
         ----------
         operation, sums, note : what the table's history shows.
+        files : the new files that it names.
+
+        Raises
+        ------
+        CommitConflict
+            There is such a version; or one of the files is gone, which a vacuum deletes that keeps no files for a time.
         """
         log: Folder = state.handle
         assert state.version is not None
@@ -211,7 +221,7 @@ class DeltaTarget(Target):
         )
         self._is_unanswered = location is not None  # also if an interrupt ends the wait for the answer
         try:
-            write_commit(log, version, (info, *actions))
+            write_commit(log, version, (info, *actions), lambda: self._require(files))
         except ConcurrentChangeError as error:
             self._is_unanswered = False
             raise CommitConflict from error
@@ -220,6 +230,11 @@ class DeltaTarget(Target):
             problem = f"cannot commit to the Delta table: {error.problem}"
             raise StorageError(problem, path=self.name, errno=error.errno) from error
         return version
+
+    def _require(self, files: Sequence[WrittenFile]) -> None:
+        if find_missing(files, self.filesystem):
+            self._is_unanswered = False
+            raise CommitConflict
 
     def find_commit(self, state: TableState) -> int | None:
         log: Folder = state.handle

@@ -200,11 +200,13 @@ class Target(ABC):
     kind : "delta" or "iceberg".
     name : the table's folder or its name in a catalog, for reports and errors.
     filesystem : of its files, as `storage.resolve_filesystem` returns it; None for local files.
+    storage_options : settings of the store that a table was given with; None for none.
     """
 
     kind: Literal["delta", "iceberg"]
     name: str
     filesystem: object | None = None
+    storage_options: Mapping[str, object] | None = None
 
     @abstractmethod
     def read_state(self) -> TableState:

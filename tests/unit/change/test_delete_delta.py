@@ -287,6 +287,32 @@ def test_other_writers_come_first(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     assert len(used) == (2 if change == "delete" else 1)  # what the first try has written is gone
 
 
+@pytest.mark.parametrize("what", ["hide", "rewrite", "upsert"])
+def test_a_vacuum_that_keeps_nothing_takes_the_new_files(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, what: str
+) -> None:
+    """They are not in the table yet, so that it may; a commit of files that are gone would lose their rows."""
+    root = make_table(tmp_path / "t")
+    before, create, taken = set(Path(root).iterdir()), Folder.create, list[Path]()
+
+    def interfere(self: Folder, name: str, new: bool = False) -> Any:
+        if name.endswith(".json") and not taken:
+            taken.extend(set(Path(root).iterdir()) - before)
+            for path in taken:
+                path.unlink()
+        return create(self, name, new)
+
+    monkeypatch.setattr(Folder, "create", interfere)
+    if what == "upsert":
+        assert parquet_bloom.upsert(root, make_rows(9), "id").attempts == 2
+    else:
+        mode: Any = what
+        assert parquet_bloom.delete(root, [5, 150], "id", mode=mode).attempts == 2
+    assert taken
+    more = range(900, 1000) if what == "upsert" else ()
+    assert list_ids(root) == [i for i in range(300) if more or i not in (5, 150)] + [*more]
+
+
 def test_busy_tables_are_given_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     root = make_table(tmp_path / "t", 1)
     create = Folder.create

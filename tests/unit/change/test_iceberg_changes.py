@@ -17,6 +17,7 @@ from support.scale import scaled
 from support.writers import changing_tables as tables
 
 import parquet_bloom
+from parquet_bloom.tables.embed.exchange_iceberg import IcebergTarget
 from parquet_bloom.tables.iceberg.iceberg_table import iceberg
 
 pytest.importorskip("pyiceberg.catalog.sql")
@@ -89,6 +90,24 @@ def change(rng: random.Random, table: Any, model: dict[int, dict[str, Any]], ver
             if how == "upsert" or row["id"] not in model:
                 model[row["id"]] = row
     return how
+
+
+def test_what_cannot_be_searched_again_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Rows are deleted, and the report says so, though their column has another name since."""
+    table = tables.make_iceberg(tmp_path, 2)
+    genuine = IcebergTarget.commit_rows
+
+    def commit_rows(self: IcebergTarget, *given: Any) -> Any:
+        version = genuine(self, *given)
+        with tables.reload(table).update_schema() as update:
+            update.rename_column("id", "number")
+        return version
+
+    monkeypatch.setattr(IcebergTarget, "commit_rows", commit_rows)
+    report = parquet_bloom.delete(table, [5, 150], "id", mode="rewrite")
+    assert (report.changed, report.num_rows, report.rows_after) == (True, 2, None)
+    assert "may still hold them: what could not be searched again (column 'id': no such column)" in str(report)
+    assert not {5, 150} & {*tables.reload(table).scan().to_arrow()["number"].to_pylist()}
 
 
 def test_changes_in_any_order(tmp_path: Path) -> None:
