@@ -310,8 +310,9 @@ class SnapshotWriter:
         return path
 
     def _name_delete_file(self, beside: str, suffix: str) -> str:
-        self.files.append(name_beside(beside, suffix))
-        return self.files[-1]
+        path = name_beside(beside, suffix)
+        self.files.append(path)  # by several threads
+        return path
 
     def _move_deletes(self, replaced: Mapping[str, NewPath]) -> dict[DeleteKey, DeleteChange]:
         contents = self._contents

@@ -202,14 +202,12 @@ def test_vectors_take_the_place_of_what_there_was(tmp_path: Path) -> None:
         None: (2, 0),
     }
     assert found[None]["file_path"] == both.path
-    content = Path(plain(found[one]["file_path"])).read_bytes()
-    assert found[one]["file_path"] == found[two]["file_path"]
-    blobs = {blob.properties["referenced-data-file"]: blob for blob in PuffinFile(content).footer.blobs}
-    for name in (one, two):
-        assert (blobs[name].offset, blobs[name].length) == (
-            found[name]["content_offset"],
-            found[name]["content_size_in_bytes"],
-        )
+    for name in (one, two):  # each in a file of its own
+        content = Path(plain(found[name]["file_path"])).read_bytes()
+        (blob,) = PuffinFile(content).footer.blobs
+        place = found[name]["content_offset"], found[name]["content_size_in_bytes"]
+        assert (blob.properties["referenced-data-file"], (blob.offset, blob.length)) == (name, place)
+        assert found[name]["file_size_in_bytes"] == len(content)
     summary = snapshot.summary.additional_properties
     names = ("added-dvs", "added-position-deletes", "removed-dvs", "removed-position-delete-files")
     assert [summary[name] for name in names] == ["2", "7", "1", "1"]
