@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import closing
 from dataclasses import dataclass
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple, get_args
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ..errors import ParquetBloomError
 from ..file.bloom_file import BloomFile
-from ..file.drop_rows import write_without_rows
-from ..file.many_files import Progress, process_files
+from ..file.drop_rows import DroppedRows, write_without_rows
+from ..file.many_files import process_files
 from ..file.metadata_cache import SHARED_CACHE
 from ..redaction import shown_redacted
 from ..scan.scan_source import ScanSource
@@ -23,6 +24,7 @@ from ..tables.embed.new_files import NewFiles
 from ..tables.embed.table_target import (
     CommitConflict,
     HiddenRows,
+    LiveFile,
     NewFile,
     RewrittenFile,
     RowChange,
@@ -31,6 +33,7 @@ from ..tables.embed.table_target import (
 )
 from ..tables.table_snapshot import ReadTable
 from ..util.threads import processors
+from .erase_files import Outcomes
 from .find_rows import RowsByPath
 
 Mode = Literal["hide", "rewrite"]
@@ -129,6 +132,12 @@ def commit(target: Target, plan: Planner, *, retries: int, dry_run: bool) -> Com
         state = read_again(target, state.table_id, attempts, retries)
 
 
+def require_mode(mode: object) -> None:
+    """Raise ParquetBloomError unless a caller gives a mode."""
+    if mode not in get_args(Mode):
+        raise ParquetBloomError(f"mode must be 'hide' or 'rewrite', got {mode!r}")
+
+
 def require_retries(retries: object) -> None:
     """Raise ParquetBloomError unless a caller gives a number of retries."""
     if isinstance(retries, bool) or not isinstance(retries, int) or retries < 0:
@@ -173,6 +182,38 @@ def make_source(target: Target, state: TableState, storage_options: Mapping[str,
 
 
 @dataclass(frozen=True)
+class FileRewriter:
+    """Writes files of a table anew without some of their rows; other processes may call it.
+
+    Attributes
+    ----------
+    rows : {path: numbers of rows that go}.
+    outputs : {path: the new file}.
+    filesystem : of the files, resolved.
+    threads : for each file.
+    """
+
+    rows: RowsByPath
+    outputs: Mapping[str, str]
+    filesystem: object | None
+    dry_run: bool
+    threads: int = 1
+
+    def __call__(self, path: str) -> DroppedRows:
+        return write_without_rows(
+            *(path, self.rows[path], self.outputs[path]),
+            filesystem=self.filesystem,
+            in_table=True,
+            dry_run=self.dry_run,
+            threads=self.threads,
+        )
+
+
+WriteAnew = Callable[[Sequence[LiveFile], FileRewriter], Outcomes]
+"""Calls the second argument with the path of each of some files; the outcomes are in their order."""
+
+
+@dataclass(frozen=True)
 class DeletesPlanner:
     """Decides what becomes of the files of which rows are to be deleted, and writes some of them anew.
 
@@ -182,12 +223,14 @@ class DeletesPlanner:
     mode : whether rows may stay in their files. In tables that cannot hide rows, files are written anew in any case.
     dry_run : write nothing.
     threads : files at a time; None for one per processor.
+    write : writes files anew; None for threads of this process.
     """
 
     target: Target
     mode: Mode = "hide"
     dry_run: bool = False
     threads: int | None = None
+    write: WriteAnew | None = None
 
     def plan(
         self,
@@ -236,32 +279,29 @@ class DeletesPlanner:
             also = f"; {state.hiding_problem}" if state.hiding_problem else ""
             problem = f"its files cannot be written anew without rows: {state.rewriting_problem}{also}"
             raise ParquetBloomError(problem, path=self.target.name)
-        number = self.threads or processors()
-        jobs = max(1, min(number, len(todo)))
-
-        def write(file: HiddenRows, _: Progress) -> RewrittenFile:
-            new = self.target.name_new_file(file.old)
-            new_files.expect([new])
-            rows = _with_deleted(file, state, self.target.filesystem)
-            done = write_without_rows(
-                *(file.old.path, rows, new),
-                filesystem=self.target.filesystem,
-                in_table=True,
-                dry_run=self.dry_run,
-                threads=max(1, number // jobs),
-            )
-            if done.old_size != file.old.size:
-                problem = f"it has {done.old_size:,} bytes, and {file.old.size:,} by the table's metadata"
-                raise ParquetBloomError(problem, path=file.old.path)
-            return RewrittenFile(file.old, file.rows, new, done.new_size, done.rows_left)
-
+        filesystem = self.target.filesystem
+        files, number = [file.old for file in todo], self.threads or processors()
+        rows = {file.old.path: _with_deleted(file, state, filesystem) for file in todo}
+        outputs = {old.path: self.target.name_new_file(old) for old in files}
+        new_files.expect(outputs.values())
+        per_file = 1 if self.write else max(1, number // max(1, min(number, len(todo))))
+        rewriter = FileRewriter(rows, outputs, filesystem, self.dry_run, per_file)
         written = []
-        with process_files(todo, write, jobs) as outcomes:
-            for outcome in outcomes:
-                if isinstance(outcome, Exception):
-                    raise outcome
-                written.append(outcome)
+        with closing((self.write or self._write_in_threads)(files, rewriter)) as outcomes:
+            for file, done in zip(todo, outcomes, strict=True):
+                if isinstance(done, Exception):
+                    raise done
+                if done.old_size != file.old.size:
+                    problem = f"it has {done.old_size:,} bytes, and {file.old.size:,} by the table's metadata"
+                    raise ParquetBloomError(problem, path=file.old.path)
+                new = RewrittenFile(file.old, file.rows, outputs[file.old.path], done.new_size, done.rows_left)
+                written.append(new)
         return written
+
+    def _write_in_threads(self, files: Sequence[LiveFile], rewriter: FileRewriter) -> Outcomes:
+        jobs = max(1, min(self.threads or processors(), len(files)))
+        with process_files(files, lambda file, _: rewriter(file.path), jobs) as outcomes:
+            yield from outcomes
 
 
 def _with_deleted(file: HiddenRows, state: TableState, filesystem: object | None) -> NDArray[np.int64]:

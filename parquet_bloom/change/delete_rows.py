@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from ..errors import ParquetBloomError, printable, shortened
+from ..errors import printable, shortened
 from ..file.many_files import Progress
 from ..redaction import shown_redacted
 from ..scan.lookup.key_chunks import KeyCounts
@@ -17,7 +17,7 @@ from ..tables.embed.embed_table import open_target
 from ..tables.embed.new_files import NewFiles
 from ..tables.embed.table_target import TableState
 from ..util.messages import count
-from .commit_rows import ChangedFile, DeletesPlanner, Mode, Planned, commit, make_source, require_retries
+from .commit_rows import ChangedFile, DeletesPlanner, Mode, Planned, commit, make_source, require_mode, require_retries
 from .find_rows import Find, FoundRows, RowSearch
 from .held_copies import HeldCopy, list_held_by_table
 
@@ -157,8 +157,7 @@ def delete(
         The table does not allow it, a key does not fit its column, or a file cannot be read. Nothing was committed. Or
         it is not known whether the commit succeeded; the text says so.
     """
-    if mode not in ("hide", "rewrite"):
-        raise ParquetBloomError(f"mode must be 'hide' or 'rewrite', got {mode!r}")
+    require_mode(mode)
     require_retries(retries)
     search = RowSearch.make(keys, on, where, dialect, ScanOptions(timezone, threads=threads))
     target = open_target(table, catalog, storage_options)
