@@ -6,25 +6,28 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal, get_args
 
-from ..errors import printable, shortened
+from ..errors import ConcurrentChangeError, ParquetBloomError, printable, shortened
 from ..file.many_files import Progress
 from ..redaction import shown_redacted
 from ..scan.lookup.key_chunks import KeyCounts
 from ..scan.scan_options import ScanOptions
+from ..storage.paths import as_utf8
 from ..tables.embed.embed_table import open_target
 from ..tables.embed.new_files import NewFiles
 from ..tables.embed.table_target import TableState
 from ..util.messages import count
 from .commit_rows import ChangedFile, DeletesPlanner, Mode, Planned, commit, make_source, require_mode, require_retries
-from .find_rows import Find, FoundRows, RowSearch
+from .find_rows import Find, FoundRows, RowsByPath, RowSearch
 from .held_copies import HeldCopy, list_held_by_table
 
 if TYPE_CHECKING:
     from pyiceberg.catalog import Catalog
 
     from ..tables.embed.embed_table import GivenTable
+
+Appended = Literal["take", "leave"]
 
 _SHOWN = 20  # files that the text of a report lists
 
@@ -42,6 +45,8 @@ class DeleteReport:
     files : the files of which rows were deleted; in a dry run, would be.
     num_keys, num_null_keys : keys that were given, and how many of them are null, which no row has.
     rows_after : rows that a second search has found after the commit; None unless files were written anew.
+    num_later : files that other writers have added since the call began, and that were not searched, by
+        `appended="leave"`.
     held : what may still hold the rows.
     dry_run : whether nothing was written.
     attempts : number of commits that were tried.
@@ -55,6 +60,7 @@ class DeleteReport:
     num_keys: int = 0
     num_null_keys: int = 0
     rows_after: int | None = None
+    num_later: int = 0
     held: tuple[HeldCopy, ...] = field(default=())
     dry_run: bool = False
     attempts: int = 0
@@ -80,6 +86,7 @@ class DeleteReport:
             "keys": self.num_keys,
             "null_keys": self.num_null_keys,
             "rows_after": self.rows_after,
+            "later_files": self.num_later,
             "dry_run": self.dry_run,
             "attempts": self.attempts,
             "seconds": round(self.seconds, 6),
@@ -97,6 +104,8 @@ class DeleteReport:
     def lines_after_files(self) -> list[str]:
         """What the text says after the summary."""
         lines = [] if self.rows_after is None else [f"searched again: {count(self.rows_after, 'row')}"]
+        if self.num_later:
+            lines.append(f"not searched: {count(self.num_later, 'file')} that other writers have added meanwhile")
         return [*lines, *map(str, self.held)]
 
     def _summarize(self) -> str:
@@ -119,6 +128,7 @@ def delete(
     mode: Mode = "hide",
     dry_run: bool = False,
     retries: int = 10,
+    appended: Appended = "take",
     catalog: Catalog | str | None = None,
     storage_options: Mapping[str, object] | None = None,
     timezone: str = "UTC",
@@ -145,34 +155,53 @@ def delete(
         without those that were deleted before.
     dry_run : write and commit nothing; the report has rows and files.
     retries : how often to begin again when another writer has committed meanwhile. The rows are located anew in what
-        the table consists of then, so that rows which were added meanwhile are deleted as well.
+        the table consists of then.
+    appended : what becomes of such rows in files that other writers add meanwhile: "take" to delete them as well,
+        "leave" to let them stay: only rows of files that the table had when the call began are deleted then, and the
+        report has the number of the others. If another writer replaces a file with such rows, that is an error, as the
+        new file is not told from others.
     timezone, threads : as for `Dataset.scan`.
     progress : called with (done, total) after each file that is read.
 
     Raises
     ------
     ConcurrentChangeError
-        Other writers have committed during each of the tries. Nothing was committed.
+        Other writers have committed during each of the tries, or replaced a file of which rows would stay. Nothing was
+        committed.
     ParquetBloomError
         The table does not allow it, a key does not fit its column, or a file cannot be read. Nothing was committed. Or
         it is not known whether the commit succeeded; the text says so.
     """
     require_mode(mode)
+    require_appended(appended)
     require_retries(retries)
     search = RowSearch.make(keys, on, where, dialect, ScanOptions(timezone, threads=threads))
     target = open_target(table, catalog, storage_options)
     find = partial(search.find, progress=progress)
-    return delete_found(DeletesPlanner(target, mode, dry_run, threads=threads), find, storage_options, retries)
+    deletes = DeletesPlanner(target, mode, dry_run, threads=threads)
+    return delete_found(deletes, find, storage_options, retries, appended)
+
+
+def require_appended(appended: object) -> None:
+    """Raise ParquetBloomError unless a caller says what becomes of rows that are added meanwhile."""
+    if appended not in get_args(Appended):
+        raise ParquetBloomError(f"appended must be 'take' or 'leave', got {appended!r}")
 
 
 def delete_found(
-    deletes: DeletesPlanner, find: Find, storage_options: Mapping[str, object] | None, retries: int
+    deletes: DeletesPlanner,
+    find: Find,
+    storage_options: Mapping[str, object] | None,
+    retries: int,
+    appended: Appended = "take",
 ) -> DeleteReport:
     """Delete the rows of a table that a search finds in the latest state, by one commit; see `delete`."""
     started = time.perf_counter()
     target, dry_run = deletes.target, deletes.dry_run
     counts = KeyCounts()
     held: list[HeldCopy] = []
+    begun: tuple[set[str], set[str]] | None = None  # the files that the table had at first, and those that had rows
+    num_later = 0
 
     def search(state: TableState) -> FoundRows:
         nonlocal counts
@@ -181,8 +210,21 @@ def delete_found(
         counts = found.counts or counts
         return found
 
+    def choose(state: TableState, rows: RowsByPath) -> RowsByPath:
+        """Leave out rows of files that came later."""
+        nonlocal begun, num_later
+        if appended == "take":
+            return rows
+        live = {as_utf8(file.path) for file in state.files}
+        known, had_rows = begun = begun or (live, {*rows})
+        for path in sorted(had_rows - live):
+            problem = "another writer has replaced it, and rows of later files are to be left: run again"
+            raise ConcurrentChangeError(problem, path=path)
+        num_later = len(live - known)
+        return {path: each for path, each in rows.items() if path in known}
+
     def plan(state: TableState, new_files: NewFiles) -> Planned:
-        planned = deletes.plan(state, search(state).rows, "delete", new_files)
+        planned = deletes.plan(state, choose(state, search(state).rows), "delete", new_files)
         held[:] = list_held_by_table(target, state, bool(planned.change.hidden)) if planned.files else []
         return planned
 
@@ -196,6 +238,7 @@ def delete_found(
         counts.given,
         counts.null,
         rows_after,
+        num_later,
         () if dry_run else tuple(held),
         dry_run=dry_run,
         attempts=done.attempts,

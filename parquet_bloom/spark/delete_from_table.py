@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from pyspark.sql import SparkSession
 
 from ..change.commit_rows import DeletesPlanner, FileRewriter, Mode, WriteAnew, require_mode, require_retries
-from ..change.delete_rows import DeleteReport, delete_found
+from ..change.delete_rows import Appended, DeleteReport, delete_found, require_appended
 from ..change.erase_files import Outcomes
 from ..errors import ParquetBloomError
 from ..tables.embed.embed_table import open_target
@@ -33,6 +33,7 @@ def delete(
     mode: Mode = "hide",
     dry_run: bool = False,
     retries: int = 10,
+    appended: Appended = "take",
     catalog: Catalog | str | None = None,
     storage_options: Mapping[str, Any] | None = None,
     timezone: str = "UTC",
@@ -46,8 +47,8 @@ def delete(
     Parameters
     ----------
     spark : the session, classic or Connect.
-    table, where, dialect, mode, dry_run, retries, catalog, timezone : as for `parquet_bloom.delete`. Driver and
-        executors both see the table's files by the same paths or URLs.
+    table, where, dialect, mode, dry_run, retries, appended, catalog, timezone : as for `parquet_bloom.delete`. Driver
+        and executors both see the table's files by the same paths or URLs.
     keys, on : as for `parquet_bloom.delete`; or keys as a DataFrame with columns of these names, of the types of the
         table's columns, or both integers. For a key of one column, or a function of one such as `lower(email)`, it may
         be its only column, of any name. Up to a million different keys are sent to the executors; Spark joins more of
@@ -60,11 +61,12 @@ def delete(
         As `parquet_bloom.delete`; also if the Spark job failed. Nothing was committed.
     """
     require_mode(mode)
+    require_appended(appended)
     require_retries(retries)
     search = ExecutorSearch(spark, keys, on, where, dialect, timezone)
     target = open_target(table, catalog, storage_options)
     deletes = DeletesPlanner(target, mode, dry_run, write=write_on_executors(spark, storage_options))
-    return delete_found(deletes, search.find, storage_options, retries)
+    return delete_found(deletes, search.find, storage_options, retries, appended)
 
 
 def write_on_executors(spark: SparkSession, storage_options: Mapping[str, Any] | None) -> WriteAnew:

@@ -181,6 +181,10 @@ def test_rows_are_located_anew_after_a_conflict(spark: Any, tmp_path: Path, monk
     report = parquet_bloom.spark.delete(spark, root, keys, "id")
     assert (report.attempts, report.num_rows, report.num_keys) == (2, 3, 2)
     assert 150 not in list_ids(root)
+    writers.append(make_rows(0))
+    report = parquet_bloom.spark.delete(spark, root, [7], "id", appended="leave")
+    assert (report.attempts, report.num_rows, report.num_later) == (2, 1, 1)
+    assert 7 in list_ids(root)
 
 
 def test_bad_arguments(spark: Any, tmp_path: Path) -> None:

@@ -8,7 +8,7 @@ import click
 
 from ...change import delete_rows
 from ...change.commit_rows import Mode
-from ...change.delete_rows import DeleteReport
+from ...change.delete_rows import Appended, DeleteReport
 from ...util.messages import count
 from ..command import CommandOptions, command, flag, group, option, usage_error
 from ..options.choice_options import YES, ChosenRows, require_terminal
@@ -49,6 +49,13 @@ class DeleteOptions(CommandOptions):
         "How often to begin again when other writers have committed meanwhile; 10 by default.",
         type=click.IntRange(min=0),
     )
+    appended: Appended = option(
+        None,
+        "What becomes of such rows in files that other writers add meanwhile. take: they are deleted as well; leave: "
+        "they stay, and the number of these files is printed.",
+        type=click.Choice(("take", "leave")),
+        default="take",
+    )
     table = group(TableRequest)
 
 
@@ -72,7 +79,8 @@ def delete(output: Output, given: DeleteOptions) -> int:
     if given.commit == given.dry_run:
         raise usage_error("one of --commit and --dry-run is required" + (", not both" if given.commit else ""))
     table = given.table.find_to_change(given.paths, output)
-    options: dict[str, Any] = {"mode": given.mode, "storage_options": output.storage_options}
+    options: dict[str, Any] = {"mode": given.mode, "appended": given.appended}
+    options |= {"storage_options": output.storage_options}
     options |= {} if given.retries is None else {"retries": given.retries}
     asks = given.commit and not given.yes
     with given.rows.open(given.paths, output) as rows:
@@ -94,7 +102,7 @@ def delete(output: Output, given: DeleteOptions) -> int:
         printed.facts |= {"dry_run": report.dry_run, "totals": _count(report), "attempts": report.attempts}
         printed.facts |= {"table": {"kind": table.kind, "name": table.name} | versions}
         document = report.to_dict()
-        printed.facts |= {name: document[name] for name in ("rows_after", "still_held")}
+        printed.facts |= {name: document[name] for name in ("rows_after", "later_files", "still_held")}
     output.summary(_summarize(report, table.kind))
     for line in report.lines_after_files:
         output.detail(line)

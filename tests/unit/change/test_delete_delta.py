@@ -181,6 +181,11 @@ def test_mistakes_are_named(tmp_path: Path) -> None:
         ({"keys": ["x"], "on": "id"}, PredicateError, "column 'id': "),
         ({"where": "nothing = 1"}, UnknownColumnError, "column 'nothing'"),
         ({"where": "id = 1", "mode": "shred"}, ParquetBloomError, "mode must be"),
+        (
+            {"where": "id = 1", "appended": "shred"},
+            ParquetBloomError,
+            "appended must be 'take' or 'leave', got 'shred'",
+        ),
         ({"where": "id = 1", "retries": -1}, ParquetBloomError, "retries must be an integer of at least 0, got -1"),
     ):
         with pytest.raises(error, match=said):
@@ -285,6 +290,36 @@ def test_other_writers_come_first(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     assert len(left) == len(expected) + (ROWS - 1 - 1 if change == "append" else 0)
     used = {path.name for path in list_vectors(root)}
     assert len(used) == (2 if change == "delete" else 1)  # what the first try has written is gone
+
+
+@pytest.mark.parametrize("change", ["append", "delete", "compact"])
+def test_rows_that_are_added_meanwhile_may_stay(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, change: str) -> None:
+    root = make_table(tmp_path / "t")
+    create = Folder.create
+
+    def interfere(self: Folder, name: str, new: bool = False) -> Any:
+        if name.endswith(".json"):
+            monkeypatch.setattr(Folder, "create", create)
+            if change == "append":
+                deltalake.write_deltalake(root, make_rows(0), mode="append")
+            elif change == "delete":
+                parquet_bloom.delete(root, [50, 51], "id")
+            else:
+                deltalake.DeltaTable(root).optimize.compact()
+        return create(self, name, new)
+
+    monkeypatch.setattr(Folder, "create", interfere)
+    if change == "compact":
+        with pytest.raises(ConcurrentChangeError, match=r"parquet: another writer has replaced it.*: run again"):
+            parquet_bloom.delete(root, range(0, 300, 50), "id", appended="leave")
+        assert (list_ids(root), list_vectors(root)) == ([*range(300)], [])
+        return
+    report = parquet_bloom.delete(root, range(0, 300, 50), "id", appended="leave")
+    assert (report.attempts, report.num_rows) == (2, 6 if change == "append" else 5)
+    assert (report.num_later, report.to_dict()["later_files"]) == ((1, 1) if change == "append" else (0, 0))
+    assert ("not searched: 1 file that other writers have added" in str(report)) == (change == "append")
+    left = [i for i in range(300) if i % 50 and (i != 51 or change == "append")]
+    assert list_ids(root) == sorted([*left, *(range(100) if change == "append" else ())])
 
 
 def test_busy_tables_are_given_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
