@@ -252,6 +252,8 @@ class DeletesPlanner:
         ParquetBloomError
             Rows of one of the files cannot be deleted.
         """
+        if found and state.deleting_problem is not None:
+            raise ParquetBloomError(state.deleting_problem, path=self.target.name)
         live = {as_utf8(file.path): file for file in state.files}
         todo: list[HiddenRows] = []
         removed: list[HiddenRows] = []

@@ -26,7 +26,7 @@ from ..delta.delta_table import DeltaSource
 from ..delta.delta_vectors import name_vector_file
 from ..delta.parsed_statistics import make_statistics_text
 from ..table_snapshot import make_missing_error
-from .delta_rows import delete_rows, explain_hiding, explain_rewriting, name_in_log, require_deletable
+from .delta_rows import delete_rows, explain_deleting, explain_hiding, explain_rewriting, name_in_log
 from .table_target import (
     WAY_OUT,
     CommitConflict,
@@ -133,6 +133,7 @@ class DeltaTarget(Target):
             metadata.configuration,
             Folder(f"{root}/{LOG_FOLDER}", self.filesystem),
             snapshot,
+            explain_deleting(metadata.configuration),
             explain_hiding(metadata.configuration, protocol.reader_features or ()),
             explain_rewriting(metadata.configuration),
         )
@@ -161,7 +162,6 @@ class DeltaTarget(Target):
         return _DeltaRows(state.snapshot.without_files(), self.filesystem)
 
     def commit_rows(self, state: TableState, change: RowChange) -> int | None:
-        require_deletable(state.properties, self.name)
         self._vectors, self._transaction = uuid4(), ""
         actions, sums = delete_rows(state, change, self.filesystem, self._vectors)
         try:

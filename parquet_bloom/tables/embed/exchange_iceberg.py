@@ -168,6 +168,7 @@ class IcebergTarget(Target):
             table.metadata.properties,
             contents,
             snapshot,
+            None,
             explain_hiding(version),
             explain_rewriting(version),
         )

@@ -174,6 +174,7 @@ class TableState:
     properties : the table's.
     handle : the library's table at this version; its meaning is the target's.
     snapshot : what readers show of this version.
+    deleting_problem : why no rows can be deleted at all; None if they can.
     hiding_problem : why rows cannot be deleted that stay in their files; None if they can.
     rewriting_problem : why files cannot be written anew without some of their rows; None if they can.
     """
@@ -188,6 +189,7 @@ class TableState:
     properties: Mapping[str, str]
     handle: Any
     snapshot: TableSnapshot
+    deleting_problem: str | None
     hiding_problem: str | None
     rewriting_problem: str | None
 

@@ -202,9 +202,11 @@ def test_mistakes_are_named(tmp_path: Path) -> None:
     [("delta.appendOnly", "forbids that rows are deleted"), ("delta.enableChangeDataFeed", "a record of each deleted")],
 )
 def test_tables_that_ask_for_more_are_refused(tmp_path: Path, name: str, said: str) -> None:
-    root = make_table(tmp_path / "t", 1, **{name: "true"})
-    with pytest.raises(ParquetBloomError, match=said):
-        parquet_bloom.delete(root, 1, "id")
+    root = make_table(tmp_path / "t", 1, **{name: "True"})
+    for is_dry in (True, False):
+        with pytest.raises(ParquetBloomError, match=said):
+            parquet_bloom.delete(root, 1, "id", dry_run=is_dry)
+    assert not parquet_bloom.delete(root, -1, "id").files
     assert (list_ids(root), list_vectors(root)) == ([*range(ROWS)], [])
 
 
@@ -222,7 +224,7 @@ def test_row_tracking_and_partitions_stay(tmp_path: Path) -> None:
         for name, text in zip(names, (stats, None), strict=True)
     ]
     fields = [delta_log.column("id", "long"), delta_log.column("p", "string")]
-    settings = {"delta.enableDeletionVectors": "true", "delta.enableRowTracking": "true"}
+    settings = {"delta.enableDeletionVectors": "True", "delta.enableRowTracking": "true"}  # in any case
     features = {"features": ["deletionVectors"], "writer_features": ["rowTracking", "domainMetadata"]}
     delta_log.commit(root, 0, [*delta_log.beginning(fields, ["p"], settings, **features), *adds])
     assert parquet_bloom.delete(str(root), 2, "id").num_rows == 2

@@ -111,8 +111,6 @@ def test_mistakes_are_named(root: str) -> None:
         ({"CURRENT_DEFAULT": "1"}, {}, "column 'id' has a default"),
         ({}, {"delta.constraints.positive": "id > 0"}, "constraint 'positive' is not checked here"),
         ({}, {"delta.enableRowTracking": "true"}, "property delta.enableRowTracking is not heeded"),
-        ({}, {"delta.enableChangeDataFeed": "true"}, "a record of each deleted row"),
-        ({}, {"delta.appendOnly": "TRUE"}, "appendOnly forbids that rows are deleted"),
     ],
 )
 def test_tables_that_ask_for_more_are_refused(
@@ -124,6 +122,22 @@ def test_tables_that_ask_for_more_are_refused(
     with pytest.raises(ParquetBloomError, match=said):
         parquet_bloom.upsert(str(tmp_path), pa.table({"id": [1]}), "id")
     assert not [*tmp_path.glob("*.parquet")]
+
+
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [("delta.appendOnly", "forbids that rows are deleted"), ("delta.enableChangeDataFeed", "a record of each deleted")],
+)
+def test_rows_are_added_where_none_may_be_deleted(tmp_path: Path, name: str, said: str) -> None:
+    root = str(tmp_path / "t")
+    deltalake.write_deltalake(root, make_rows([1], "old"), configuration={name: "TRUE"})
+    for is_dry in (True, False):
+        with pytest.raises(ParquetBloomError, match=said):
+            parquet_bloom.upsert(root, make_rows([1, 2], "new"), "id", dry_run=is_dry)
+    assert len([*Path(root).glob("*.parquet")]) == 1
+    assert parquet_bloom.upsert(root, make_rows([1, 2], "new"), "id", when_matched="keep").num_added == 1
+    assert parquet_bloom.upsert(root, make_rows([3], "new"), "id").num_added == 1
+    assert read(root) == {1: "old", 2: "new", 3: "new"}
 
 
 def test_another_writer_comes_first(root: str, monkeypatch: pytest.MonkeyPatch) -> None:
