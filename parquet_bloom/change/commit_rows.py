@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal, NamedTuple, get_args
 
 import numpy as np
@@ -15,6 +15,7 @@ from ..file.bloom_file import BloomFile
 from ..file.drop_rows import DroppedRows, write_without_rows
 from ..file.many_files import process_files
 from ..file.metadata_cache import SHARED_CACHE
+from ..file.numbered_column import NumberedColumn
 from ..redaction import shown_redacted
 from ..scan.scan_source import ScanSource
 from ..storage import open_source
@@ -34,7 +35,7 @@ from ..tables.embed.table_target import (
 from ..tables.table_snapshot import ReadTable
 from ..util.threads import processors
 from .erase_files import Outcomes
-from .find_rows import RowsByPath
+from .find_rows import RowsByPath, find_live_rows
 
 Mode = Literal["hide", "rewrite"]
 
@@ -189,12 +190,14 @@ class FileRewriter:
     ----------
     rows : {path: numbers of rows that go}.
     outputs : {path: the new file}.
+    numbered : {path: columns that the new file gets}, see `Target.number_rows`.
     filesystem : of the files, resolved.
     threads : for each file.
     """
 
     rows: RowsByPath
     outputs: Mapping[str, str]
+    numbered: Mapping[str, Sequence[NumberedColumn]]
     filesystem: object | None
     dry_run: bool
     threads: int = 1
@@ -204,6 +207,7 @@ class FileRewriter:
             *(path, self.rows[path], self.outputs[path]),
             filesystem=self.filesystem,
             in_table=True,
+            numbered=self.numbered.get(path, ()),
             dry_run=self.dry_run,
             threads=self.threads,
         )
@@ -257,17 +261,25 @@ class DeletesPlanner:
         live = {as_utf8(file.path): file for file in state.files}
         todo: list[HiddenRows] = []
         removed: list[HiddenRows] = []
+        hides = self.mode == "hide" and state.hiding_problem is None
+        gone: RowsByPath = {}
         for path in sorted(found):
             rows = HiddenRows(live[path], found[path])
             if rows.old.reason is not None:
                 raise ParquetBloomError(f"rows of it cannot be deleted: {rows.old.reason}", path=path)
-            (removed if _is_emptied(rows, state, self.target.filesystem) else todo).append(rows)
+            all_deleted = self._add_deleted(rows, state, by_values=not hides)
+            if len(all_deleted) == _count_rows(rows.old.path, self.target.filesystem):
+                removed.append(rows)
+                continue
+            todo.append(rows)
+            if not hides:
+                gone[rows.old.path] = all_deleted
         files = [ChangedFile(file.old.path, len(file.rows), "removed") for file in removed]
-        if self.mode == "hide" and state.hiding_problem is None:
+        if hides:
             files += [ChangedFile(file.old.path, len(file.rows), "hidden") for file in todo]
             change = RowChange(todo, removed, operation, added=added)
         else:
-            rewritten = self._rewrite(state, todo, new_files)
+            rewritten = self._rewrite(state, todo, gone, new_files)
             files += [
                 ChangedFile(new.old.path, len(new.rows), "rewritten", None if self.dry_run else new.path, new.size)
                 for new in rewritten
@@ -275,19 +287,44 @@ class DeletesPlanner:
             change = RowChange((), removed, operation, rewritten, added)
         return Planned(change, tuple(sorted(files, key=lambda file: file.path)))
 
-    def _rewrite(self, state: TableState, todo: Sequence[HiddenRows], new_files: NewFiles) -> list[RewrittenFile]:
-        """Write files without rows that are to be deleted, and without those that were deleted before."""
+    def _add_deleted(self, file: HiddenRows, state: TableState, *, by_values: bool) -> NDArray[np.int64]:
+        """Return the rows of a file that are deleted now or were before, ascending.
+
+        Parameters
+        ----------
+        by_values : also those that are deleted by their values, for which these are read.
+        """
+        deletes = state.snapshot.deletes.get(file.old.path)
+        if deletes is None:
+            return file.rows
+        all_rows = range(_count_rows(file.old.path, self.target.filesystem))
+        if deletes.values is None or not by_values:
+            return np.union1d(file.rows, deletes.find_positions(all_rows))
+        source = ScanSource(ReadTable(state.snapshot), self.target.filesystem).resolve()
+        path = as_utf8(file.old.path)
+        live = find_live_rows(replace(source, paths=[path])).get(path, np.empty(0, np.int64))
+        return np.union1d(file.rows, np.setdiff1d(np.array(all_rows), live))
+
+    def _rewrite(
+        self, state: TableState, todo: Sequence[HiddenRows], gone: RowsByPath, new_files: NewFiles
+    ) -> list[RewrittenFile]:
+        """Write files without rows that are to be deleted, and without those that were deleted before.
+
+        Parameters
+        ----------
+        gone : these rows.
+        """
         if todo and state.rewriting_problem is not None:
             also = f"; {state.hiding_problem}" if state.hiding_problem else ""
             problem = f"its files cannot be written anew without rows: {state.rewriting_problem}{also}"
             raise ParquetBloomError(problem, path=self.target.name)
         filesystem = self.target.filesystem
         files, number = [file.old for file in todo], self.threads or processors()
-        rows = {file.old.path: _with_deleted(file, state, filesystem) for file in todo}
         outputs = {old.path: self.target.name_new_file(old) for old in files}
         new_files.expect(outputs.values())
         per_file = 1 if self.write else max(1, number // max(1, min(number, len(todo))))
-        rewriter = FileRewriter(rows, outputs, filesystem, self.dry_run, per_file)
+        numbered = self.target.number_rows(state, files)
+        rewriter = FileRewriter(gone, outputs, numbered, filesystem, self.dry_run, per_file)
         written = []
         with closing((self.write or self._write_in_threads)(files, rewriter)) as outcomes:
             for file, done in zip(todo, outcomes, strict=True):
@@ -304,26 +341,6 @@ class DeletesPlanner:
         jobs = max(1, min(self.threads or processors(), len(files)))
         with process_files(files, lambda file, _: rewriter(file.path), jobs) as outcomes:
             yield from outcomes
-
-
-def _with_deleted(file: HiddenRows, state: TableState, filesystem: object | None) -> NDArray[np.int64]:
-    """Return the rows of a file that are deleted now or were before, ascending."""
-    deletes = state.snapshot.deletes.get(file.old.path)
-    if deletes is None:
-        return file.rows
-    if deletes.values is not None:
-        problem = "it cannot be written anew without rows: equality deletes apply to it, which stay; hide the rows"
-        raise ParquetBloomError(problem, path=file.old.path)
-    return np.union1d(file.rows, deletes.find_positions(range(_count_rows(file.old.path, filesystem))))
-
-
-def _is_emptied(file: HiddenRows, state: TableState, filesystem: object | None) -> bool:
-    """Return whether a file has no other rows than those that are deleted now, and those that were before."""
-    num_rows = _count_rows(file.old.path, filesystem)
-    deletes = state.snapshot.deletes.get(file.old.path)
-    if deletes is None or deletes.values is not None:
-        return len(file.rows) == num_rows
-    return len(file.rows) + len(deletes.find_positions(range(num_rows))) == num_rows
 
 
 def _count_rows(path: str, filesystem: object | None) -> int:

@@ -152,7 +152,7 @@ def delete(
         position delete files in an Iceberg table of version 2. Where a table has neither (a Delta table without
         `delta.enableDeletionVectors`, an Iceberg table of version 1), the files are written anew. "rewrite" to do so in
         any case: row groups without such rows are copied as they are, the others encoded anew without them, and
-        without those that were deleted before.
+        without those that were deleted before. Rows that stay keep their ids in Iceberg tables of version 3.
     dry_run : write and commit nothing; the report has rows and files.
     retries : how often to begin again when another writer has committed meanwhile. The rows are located anew in what
         the table consists of then.

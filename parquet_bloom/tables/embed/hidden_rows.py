@@ -53,20 +53,12 @@ def explain_hiding(version: int) -> str | None:
     return None if version >= POSITIONS_SINCE else f"it has format version {version}: upgrade it to version 2 first"
 
 
-def explain_rewriting(version: int) -> str | None:
-    """Return why files of a table of a version of the format cannot be written anew without rows; None if they can."""
-    return None if version < VECTORS_SINCE else f"rows have ids in format version {version}, which they would lose"
-
-
 def require_deletable(contents: Contents, change: RowChange, name: str) -> None:
     """Raise ParquetBloomError unless rows can be deleted as a commit is to do; `name` is the table's."""
     version = contents.table.metadata.format_version
     problem = explain_hiding(version)
     if change.hidden and problem is not None:
         raise ParquetBloomError(f"rows cannot be hidden: {problem}", path=name)
-    problem = explain_rewriting(version)
-    if change.rewritten and problem is not None:
-        raise ParquetBloomError(f"its files cannot be written anew without rows: {problem}", path=name)
     changed = [*(rows.old for rows in change.hidden), *(new.old for new in change.rewritten)]
     counts = dict(zip(contents.manifests.paths, contents.manifests.record_counts, strict=True))
     named: set[object] = set()

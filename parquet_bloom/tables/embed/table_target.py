@@ -12,6 +12,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from ...errors import ParquetBloomError
+from ...file.numbered_column import NumberedColumn
 from ...redaction import shown_redacted
 from ..table_locations import require_inside
 from ..table_snapshot import TableColumn, TableSnapshot
@@ -78,8 +79,8 @@ class HiddenRows(NamedTuple):
 class RewrittenFile(NamedTuple):
     """A new file in place of one of a table, in its folder.
 
-    It lacks all rows that are deleted, those of before as well: what has deleted them, be it by their positions or by
-    values, does not apply to the new file.
+    It lacks all rows that are deleted, those of before as well: what has deleted them by their positions does not apply
+    to the new file. What deletes rows by their values still does, as the rows that stay are as old as they were.
 
     Attributes
     ----------
@@ -247,6 +248,18 @@ class Target(ABC):
         BaseException
             Whether it was committed is to be found out by `find_commit`.
         """
+
+    def number_rows(self, state: TableState, files: Sequence[LiveFile]) -> Mapping[str, Sequence[NumberedColumn]]:
+        """Return the columns that files have to get when they are written anew without rows, {path of a file: columns}.
+
+        Without them a table that numbers rows by their positions in the file would give those that stay other numbers.
+
+        Raises
+        ------
+        ParquetBloomError
+            The numbers of a file's rows are not known.
+        """
+        return {}
 
     @abstractmethod
     def make_row_writer(self, state: TableState) -> RowFileWriter:

@@ -68,9 +68,7 @@ def read(table: Any, snapshot_id: int | None = None) -> list[dict[str, Any]]:
 def change(rng: random.Random, table: Any, model: dict[int, dict[str, Any]], version: int) -> str:
     """Delete or upsert some rows of a table and its model, and return how."""
     ids = sorted(rng.sample(range(130), rng.choice([1, 5, 40])))
-    how = rng.choice(
-        ["hide", "rewrite", "where", "upsert", "keep"] if version < 3 else ["hide", "where", "upsert", "keep"]
-    )
+    how = rng.choice(["hide", "rewrite", "where", "upsert", "keep"])
     if how in ("hide", "rewrite"):
         report = parquet_bloom.delete(table, ids, "id", mode=how)
         assert report.num_rows == sum(number in model for number in ids)
