@@ -20,6 +20,7 @@ from ..delta.delta_commit import make_remove
 from ..delta.delta_log import Action
 from ..delta.delta_properties import APPEND_ONLY, CHANGE_FEED, DELETION_VECTORS, ROW_TRACKING, is_on
 from ..delta.delta_vectors import FEATURE, DeletionVector, Vector, write_vectors
+from ..delta.row_tracking import explain_materializing
 from .table_target import Exchange, HiddenRows, LiveFile, RewrittenFile, RowChange, TableState
 
 
@@ -47,9 +48,7 @@ def explain_hiding(properties: Mapping[str, str], features: Collection[str]) -> 
 
 def explain_rewriting(properties: Mapping[str, str]) -> str | None:
     """Return why files of a table cannot be written anew without rows; None if they can."""
-    if is_on(properties, ROW_TRACKING):
-        return f"its property {ROW_TRACKING} gives rows ids, which they would lose"
-    return None
+    return explain_materializing(properties) if is_on(properties, ROW_TRACKING) else None
 
 
 _IDS = ("baseRowId", "defaultRowCommitVersion")

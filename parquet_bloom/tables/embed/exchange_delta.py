@@ -7,12 +7,13 @@ import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 from uuid import UUID, uuid4
 
 import pyarrow as pa
 
 from ...errors import ConcurrentChangeError, ParquetBloomError, StorageError
+from ...file.numbered_column import NumberedColumn
 from ...storage import is_url, object_location
 from ...storage.index_folder import Folder
 from ...storage.objects.object_rewrite import prove_create
@@ -21,10 +22,12 @@ from ...util.lazy import is_installed
 from ..delta.added_files import require_appendable, write_rows
 from ..delta.delta_commit import make_commit_info, make_remove, write_commit
 from ..delta.delta_log import LOG_FOLDER, Action, list_commits, read_lines, read_live_adds, require_same_files
+from ..delta.delta_properties import ROW_TRACKING, is_on
 from ..delta.delta_snapshot import DeltaSnapshot, make_snapshot
 from ..delta.delta_table import DeltaSource
 from ..delta.delta_vectors import name_vector_file
 from ..delta.parsed_statistics import make_statistics_text
+from ..delta.row_tracking import FEATURE, assign_row_ids, find_last_row_id, number_rows
 from ..table_snapshot import make_missing_error
 from .delta_rows import delete_rows, explain_deleting, explain_hiding, explain_rewriting, name_in_log
 from .table_target import (
@@ -70,6 +73,19 @@ _OPERATIONS = {"delete": "DELETE", "upsert": "MERGE"}  # as the history of other
 _LOCK = "aws_s3_locking_provider"
 
 
+class _Log(NamedTuple):
+    """The log of a table.
+
+    Attributes
+    ----------
+    folder : with its files.
+    last_row_id : the highest id that a row has had; None for a table whose rows have none.
+    """
+
+    folder: Folder
+    last_row_id: int | None
+
+
 @dataclass(frozen=True)
 class _DeltaRows:
     """Writes new rows into files; see `RowFileWriter`."""
@@ -113,6 +129,9 @@ class DeltaTarget(Target):
             paths = [file.path for file in snapshot.files]
             live = read_live_adds(root, int(table.version()), self.filesystem)
             adds = require_same_files(live, snapshot.files, root)
+        folder, last_row_id = Folder(f"{root}/{LOG_FOLDER}", self.filesystem), None
+        if FEATURE in (protocol.writer_features or ()):
+            last_row_id = find_last_row_id(folder, int(table.version()), live)
         outside = find_outside(paths, root)
         files = []
         for position, path in enumerate(paths):
@@ -131,7 +150,7 @@ class DeltaTarget(Target):
             frozenset(metadata.partition_columns),
             snapshot.partition_values,
             metadata.configuration,
-            Folder(f"{root}/{LOG_FOLDER}", self.filesystem),
+            _Log(folder, last_row_id),
             snapshot,
             explain_deleting(metadata.configuration),
             explain_hiding(metadata.configuration, protocol.reader_features or ()),
@@ -153,8 +172,13 @@ class DeltaTarget(Target):
             "numAddedBytes": sum(exchange.size for exchange in exchanges),
             "numRemovedBytes": sum(exchange.old.size for exchange in exchanges),
         }
-        note = {"operation": "embed", "columns": list(columns)}
+        note = {"parquetBloom": {"operation": "embed", "columns": list(columns)}}
         return self._commit(state, "EMBED BLOOM FILTERS", sums, note, _make_exchanges(exchanges))
+
+    def number_rows(self, state: TableState, files: Sequence[LiveFile]) -> dict[str, list[NumberedColumn]]:
+        if not is_on(state.properties, ROW_TRACKING):
+            return {}
+        return {file.path: number_rows(file.entry, file.path, state.properties) for file in files}
 
     def make_row_writer(self, state: TableState) -> RowFileWriter:
         assert isinstance(state.snapshot, DeltaSnapshot)
@@ -164,8 +188,14 @@ class DeltaTarget(Target):
     def commit_rows(self, state: TableState, change: RowChange) -> int | None:
         self._vectors, self._transaction = uuid4(), ""
         actions, sums = delete_rows(state, change, self.filesystem, self._vectors)
+        last_row_id, tags = state.handle.last_row_id, {}
+        if last_row_id is not None:
+            assert state.version is not None
+            actions = [*assign_row_ids(actions, last_row_id, state.version + 1)]
+            tags = {} if change.added else {"tags": {"delta.rowTracking.preserved": "true"}}
+        note = {"parquetBloom": {"operation": change.operation}, **tags}
         try:
-            return self._commit(state, _OPERATIONS[change.operation], sums, {"operation": change.operation}, actions)
+            return self._commit(state, _OPERATIONS[change.operation], sums, note, actions)
         except CommitConflict:
             self._delete_vectors(state)
             raise
@@ -191,7 +221,7 @@ class DeltaTarget(Target):
         ----------
         operation, sums, note : what the table's history shows.
         """
-        log: Folder = state.handle
+        log = state.handle.folder
         assert state.version is not None
         version = state.version + 1
         self._is_unanswered = False
@@ -206,8 +236,8 @@ class DeltaTarget(Target):
             operation,
             isBlindAppend=False,
             operationMetrics={name: str(number) for name, number in sums.items()},
-            parquetBloom=note,
             txnId=self._transaction,
+            **note,
         )
         self._is_unanswered = location is not None  # also if an interrupt ends the wait for the answer
         try:
@@ -222,7 +252,7 @@ class DeltaTarget(Target):
         return version
 
     def find_commit(self, state: TableState) -> int | None:
-        log: Folder = state.handle
+        log = state.handle.folder
         assert state.version is not None
         later = [version for version in list_commits(log) if version > state.version]
         for version in later:

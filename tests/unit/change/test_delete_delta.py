@@ -140,12 +140,6 @@ def test_rewriting_takes_hidden_rows_out_as_well(tmp_path: Path) -> None:
     (add,) = [action["add"] for action in read_commit(root, 2) if "add" in action]
     assert "deletionVector" not in add
     assert list_ids(root) == [i for i in range(ROWS) if i not in (5, 6, 7)]
-    tracked = make_table(tmp_path / "tracked", 1)
-    log = Path(tracked, "_delta_log", f"{0:020d}.json")
-    name = '"delta.enableDeletionVectors"'
-    log.write_text(log.read_text().replace(name, f'"delta.enableRowTracking":"true",{name}'))
-    with pytest.raises(ParquetBloomError, match="gives rows ids, which they would lose"):
-        parquet_bloom.delete(tracked, 7, "id", mode="rewrite")
 
 
 def test_rows_are_chosen_by_keys_and_predicates(tmp_path: Path) -> None:
@@ -235,6 +229,94 @@ def test_row_tracking_and_partitions_stay(tmp_path: Path) -> None:
     ]
     for add in written:
         assert {name: add[name] for name in members} == members
+
+
+ID_COLUMN, VERSION_COLUMN = "_row-id-col-1", "_row-commit-version-col-2"
+TRACKED = {
+    "delta.enableRowTracking": "true",
+    "delta.rowTracking.materializedRowIdColumnName": ID_COLUMN,
+    "delta.rowTracking.materializedRowCommitVersionColumnName": VERSION_COLUMN,
+}
+
+
+def track_rows(root: Path, configuration: dict[str, str], kind: str = "", **members: Any) -> None:
+    """Write a table whose rows have had the ids up to 99; those of its only file are 40 to 49."""
+    root.mkdir()
+    pq.write_table(pa.table({"id": range(10)}), root / "a.parquet", row_group_size=5)
+    domain = {"domain": "delta.rowTracking", "configuration": '{"rowIdHighWaterMark":99}', "removed": False}
+    settings = {"delta.enableDeletionVectors": "true"} | configuration
+    features = {"features": ["deletionVectors"], "writer_features": ["rowTracking", "domainMetadata"]}
+    beginning = delta_log.beginning([delta_log.column("id", "long")], configuration=settings, **features)
+    add = delta_log.add("a.parquet", (root / "a.parquet").stat().st_size, '{"numRecords":10}', **members)
+    delta_log.commit(root, 0, [*beginning, add, {"domainMetadata": domain}])
+    if kind:
+        deltalake.DeltaTable(str(root)).create_checkpoint()
+        Path(root, "_delta_log", f"{0:020d}.json").unlink()
+
+
+def find_tracked(root: str) -> dict[int, tuple[int, int]]:
+    """Return {id: (row id, commit version)}, by the protocol's rules."""
+    found = {}
+    table = deltalake.DeltaTable(root)
+    live = {Path(uri).name for uri in table.file_uris()}
+    adds = {}
+    for version in range(table.version() + 1):
+        adds |= {a["add"]["path"]: a["add"] for a in read_commit(root, version) if "add" in a}
+    for name in live:
+        rows = pq.read_table(Path(root, name))
+        own = [
+            rows[c].to_pylist() if c in rows.column_names else [None] * len(rows) for c in (ID_COLUMN, VERSION_COLUMN)
+        ]
+        for number, (value, row_id, version) in enumerate(zip(rows["id"].to_pylist(), *own, strict=True)):
+            base, default = adds[name]["baseRowId"] + number, adds[name]["defaultRowCommitVersion"]
+            found[value] = (base if row_id is None else row_id, default if version is None else version)
+    return found
+
+
+def test_rows_keep_their_ids_when_files_are_written_anew(tmp_path: Path) -> None:
+    """New files get ids for their rows as well, which no row has had; these are told by columns of their own."""
+    root = str(tmp_path / "t")
+    track_rows(Path(root), TRACKED, baseRowId=40, defaultRowCommitVersion=0)
+    for version, gone, last in ((1, [0, 7], 107), (2, [2], 114)):
+        report = parquet_bloom.delete(root, gone, "id", mode="rewrite")
+        assert (report.files[0].how, report.rows_after) == ("rewritten", 0)
+        info, *actions = read_commit(root, version)
+        assert info["commitInfo"]["tags"] == {"delta.rowTracking.preserved": "true"}
+        (add,) = [action["add"] for action in actions if "add" in action]
+        left = json.loads(add["stats"])["numRecords"]
+        assert (add["baseRowId"], add["defaultRowCommitVersion"]) == (last - left + 1, version)
+        (domain,) = [action["domainMetadata"] for action in actions if "domainMetadata" in action]
+        assert (domain["domain"], json.loads(domain["configuration"])) == (
+            "delta.rowTracking",
+            {"rowIdHighWaterMark": last},
+        )
+    expected = [number for number in range(10) if number not in (0, 2, 7)]
+    assert find_tracked(root) == {number: (40 + number, 0) for number in expected}
+    assert list_ids(root) == expected
+    parquet_bloom.delete(root, 3, "id")  # by a vector: no new file, and no new ids
+    assert not [action for action in read_commit(root, 3) if "domainMetadata" in action]
+
+
+def test_tables_that_track_rows_but_not_to_the_end(tmp_path: Path) -> None:
+    plain = str(tmp_path / "supported")
+    track_rows(Path(plain), {}, "checkpoint", baseRowId=40, defaultRowCommitVersion=0)
+    report = parquet_bloom.delete(plain, 5, "id", mode="rewrite")
+    assert pq.read_schema(report.files[0].output).names == ["id"]  # but the new file has ids for its rows
+    assert parquet_bloom.upsert(plain, pa.table({"id": [1, 50]}), "id").num_added == 2
+    adds = [action["add"] for version in (1, 2) for action in read_commit(plain, version) if "add" in action]
+    assert sorted(add["baseRowId"] for add in adds) == [100, 100, 109]  # the first file again, with a vector
+    track_rows(tmp_path / "new rows", TRACKED)
+    with pytest.raises(ParquetBloomError, match="enableRowTracking is not heeded here for new rows"):
+        parquet_bloom.upsert(str(tmp_path / "new rows"), pa.table({"id": [1]}), "id")
+    with pytest.raises(
+        ParquetBloomError, match=r"a\.parquet: it tracks rows, and the log has no ids for those of this"
+    ):
+        parquet_bloom.delete(str(tmp_path / "new rows"), 1, "id", mode="rewrite")
+    track_rows(tmp_path / "unnamed", {"delta.enableRowTracking": "true"}, baseRowId=1, defaultRowCommitVersion=0)
+    for is_dry in (True, False):
+        with pytest.raises(ParquetBloomError, match=r"lacks the property delta\.rowTracking\.mat"):
+            parquet_bloom.delete(str(tmp_path / "unnamed"), 1, "id", mode="rewrite", dry_run=is_dry)
+    assert parquet_bloom.delete(str(tmp_path / "unnamed"), 1, "id").files[0].how == "hidden"
 
 
 def test_statistics_that_are_not_json(tmp_path: Path) -> None:
