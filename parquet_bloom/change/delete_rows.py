@@ -225,7 +225,8 @@ def delete_found(
 
     def plan(state: TableState, new_files: NewFiles) -> Planned:
         planned = deletes.plan(state, choose(state, search(state).rows), "delete", new_files)
-        held[:] = list_held_by_table(target, state, bool(planned.change.hidden)) if planned.files else []
+        if planned.files and not dry_run:
+            held[:] = list_held_by_table(target, state, planned.change)
         return planned
 
     done = commit(target, plan, retries=retries, dry_run=dry_run)
@@ -239,7 +240,7 @@ def delete_found(
         counts.null,
         rows_after,
         num_later,
-        () if dry_run else tuple(held),
+        tuple(held),
         dry_run=dry_run,
         attempts=done.attempts,
         seconds=time.perf_counter() - started,

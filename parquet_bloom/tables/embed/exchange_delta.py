@@ -21,7 +21,15 @@ from ...storage.objects.store_errors import is_unanswered
 from ...util.lazy import is_installed
 from ..delta.added_files import require_appendable, write_rows
 from ..delta.delta_commit import make_commit_info, make_remove, write_commit
-from ..delta.delta_log import LOG_FOLDER, Action, list_commits, read_lines, read_live_adds, require_same_files
+from ..delta.delta_log import (
+    LOG_FOLDER,
+    Action,
+    find_versions,
+    list_commits,
+    read_lines,
+    read_live_adds,
+    require_same_files,
+)
 from ..delta.delta_properties import ROW_TRACKING, is_on
 from ..delta.delta_snapshot import DeltaSnapshot, make_snapshot
 from ..delta.delta_table import DeltaSource
@@ -34,6 +42,7 @@ from .table_target import (
     WAY_OUT,
     CommitConflict,
     Exchange,
+    History,
     LiveFile,
     NewFile,
     RowChange,
@@ -59,6 +68,7 @@ _FEATURES = frozenset({
     *("typeWidening-preview", "v2Checkpoint", "vacuumProtocolCheck", "variantShredding", "variantShredding-preview"),
     *("variantType", "variantType-preview"),
 })  # fmt: skip
+_COMMITS = 100  # that are read for the history of files, of which only the latest are in question otherwise
 _UNIFORM = "delta.universalFormat.enabledFormats"
 
 # Members of an add action that are new for a new file, and those that it takes over from the old one.
@@ -179,6 +189,26 @@ class DeltaTarget(Target):
         if not is_on(state.properties, ROW_TRACKING):
             return {}
         return {file.path: number_rows(file.entry, file.path, state.properties) for file in files}
+
+    def find_history(self, state: TableState, files: Sequence[LiveFile]) -> History:
+        folder, last = state.handle.folder, state.version
+        assert last is not None
+        readable = find_versions(folder)
+        versions = range(last if readable is None else readable[0], last + 1)
+        pending = {file.entry["path"]: file.path for file in files}
+        firsts = dict.fromkeys(pending.values(), len(versions) - 1)
+        commits = list_commits(folder)
+        for version in (*versions[::-1],)[:_COMMITS]:
+            if not pending or version not in commits:
+                break
+            actions = [*read_lines(folder, commits[version][0])]
+            added = {action["add"]["path"] for action in actions if action.get("add")}
+            removed = {action["remove"]["path"] for action in actions if action.get("remove")}
+            for name, path in [*pending.items()]:
+                firsts[path] = version - versions[0]
+                if name in added and name not in removed:
+                    del pending[name]
+        return History(versions, firsts)
 
     def make_row_writer(self, state: TableState) -> RowFileWriter:
         assert isinstance(state.snapshot, DeltaSnapshot)

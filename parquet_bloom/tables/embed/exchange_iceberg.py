@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import time
+from bisect import bisect_left
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -38,6 +39,7 @@ from .table_target import (
     WAY_OUT,
     CommitConflict,
     Exchange,
+    History,
     LiveFile,
     NewFile,
     RewrittenFile,
@@ -203,6 +205,22 @@ class IcebergTarget(Target):
                 name = "_last_updated_sequence_number"
                 numbered[file.path].append(NumberedColumn(name, _LAST_UPDATED, sequence, 0, may_be_null=True))
         return numbered
+
+    def find_history(self, state: TableState, files: Sequence[LiveFile]) -> History:
+        contents: Contents = state.handle
+        known = {each.snapshot_id: each for each in contents.table.metadata.snapshots}
+        found, snapshot = [], contents.snapshot
+        while snapshot is not None:
+            found.append((snapshot.sequence_number or 0, snapshot.snapshot_id))
+            snapshot = known.pop(snapshot.parent_snapshot_id, None)
+        found.reverse()
+        ages = dict(zip(contents.manifests.paths, contents.manifests.sequence_numbers, strict=True))
+        firsts = {}
+        for file in files:
+            # The number is the age of a file's rows, which files before it may have held; 0 is that of version 1.
+            age = ages[file.entry]
+            firsts[file.path] = bisect_left(found, (age, 0)) if age > 0 else len(found) - 1
+        return History([number for _, number in found], firsts)
 
     def make_row_writer(self, state: TableState) -> RowFileWriter:
         table = state.handle.table

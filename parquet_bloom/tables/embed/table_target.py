@@ -159,6 +159,19 @@ class SkippedFile:
     reason: str
 
 
+class History(NamedTuple):
+    """The versions of a table that lead to a state, and the first one that is known to have the rows of a file.
+
+    Attributes
+    ----------
+    versions : those that can be read, the oldest first; that of the state is the last.
+    firsts : {path of a file: position in `versions`}. All later versions have its rows, too.
+    """
+
+    versions: Sequence[int]
+    firsts: Mapping[str, int]
+
+
 @dataclass(frozen=True)
 class TableState:
     """A table at its latest version.
@@ -260,6 +273,16 @@ class Target(ABC):
             The numbers of a file's rows are not known.
         """
         return {}
+
+    @abstractmethod
+    def find_history(self, state: TableState, files: Sequence[LiveFile]) -> History:
+        """Return which versions have had the rows of files, as far as that takes little to find out.
+
+        Raises
+        ------
+        ParquetBloomError
+            The table's history cannot be read.
+        """
 
     @abstractmethod
     def make_row_writer(self, state: TableState) -> RowFileWriter:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -125,8 +126,9 @@ def test_files_are_written_anew_where_a_table_has_no_vectors(tmp_path: Path) -> 
     assert few["nullCount"] == {"id": 0, "n": 5, "s": {"a": 3}}
     assert (few["minValues"]["id"], few["maxValues"]["id"], few["tightBounds"]) == (0, 9, False)
     assert parquet_bloom.read_table(root, "n IS NULL AND id = 3").num_rows == 1
-    assert [one.known for one in report.held] == [True, False, False]
-    assert "versions of the table up to 1" in str(report)
+    assert [(one.known, one.num_rows) for one in report.held[:-2]] == [(True, 6), (True, 5)]
+    assert "still holds 6 of them: the version 1 of the table" in str(report)
+    assert "still holds 5 of them: the version 0 of the table" in str(report)
     assert parquet_bloom.upsert(root, parquet_bloom.read_table(root, "id = 3"), "id").files[0].how == "rewritten"
     assert list_ids(root) == [*range(5), *(i for i in range(100, 200) if i != 150)]
 
@@ -140,6 +142,27 @@ def test_rewriting_takes_hidden_rows_out_as_well(tmp_path: Path) -> None:
     (add,) = [action["add"] for action in read_commit(root, 2) if "add" in action]
     assert "deletionVector" not in add
     assert list_ids(root) == [i for i in range(ROWS) if i not in (5, 6, 7)]
+
+
+def test_versions_that_still_hold_rows_are_counted(tmp_path: Path) -> None:
+    """Each of them is searched, as far as it can be read."""
+    root = make_table(tmp_path / "t", 4)
+    parquet_bloom.delete(root, [1, 101], "id")
+    parquet_bloom.embed_table(root, ["id"])  # of which all files are others
+    deltalake.write_deltalake(root, make_rows(0), mode="append")
+    parquet_bloom.delete(root, 2, "id")
+    report = parquet_bloom.delete(root, where="id IN (1, 2, 3, 150, 250, 350)", mode="rewrite")
+    told = {}
+    for one in report.held:
+        if one.num_rows is not None:
+            first, last = re.search(r"versions? (\d+)(?: to (\d+))? of", one.where).groups()  # type: ignore[union-attr]
+            told |= dict.fromkeys(range(int(first), int(last or first) + 1), one.num_rows)
+    assert (told, "the versions up to 4 of the table" in str(report)) == ({5: 4, 6: 6, 7: 6}, True)
+    deleted = [1, 2, 3, 150, 250, 350]
+    for version, number in told.items():
+        held = [i for i in list_ids(root, version) if i in deleted]
+        assert len(held) >= number, version
+    assert report.to_dict()["still_held"][0]["rows"] == max(told.values())
 
 
 def test_rows_are_chosen_by_keys_and_predicates(tmp_path: Path) -> None:

@@ -451,6 +451,26 @@ def test_what_is_refused_by_name(tmp_path: Path) -> None:
     assert read(table) == []
 
 
+@pytest.mark.parametrize("version", [1, 2])
+def test_snapshots_that_still_hold_rows_are_counted(tmp_path: Path, version: int) -> None:
+    """Each of them is searched; of version 1 it is only known of the last one, as rows have no age there."""
+    table = tables.make_iceberg(tmp_path, 2, version=version)
+    snapshots = [snapshot.snapshot_id for snapshot in tables.reload(table).snapshots()]
+    assert embed_table(tables.reload(table), ["id"]).changed
+    snapshots.append(tables.reload(table).current_snapshot().snapshot_id)
+    gone = [5, 105, 106]
+    report = parquet_bloom.delete(tables.reload(table), gone, "id", mode="rewrite")
+    texts = [str(one) for one in report.held]
+    if version == 1:
+        assert texts[0].startswith(f"still holds 3 of them: the snapshot {snapshots[2]} of the table; ")
+        assert texts[1].startswith(f"may still hold them: the snapshots up to {snapshots[1]} of the table, in files")
+        return
+    assert texts[0].startswith(f"still holds 3 of them: the snapshots {snapshots[1]} to {snapshots[2]} of the table; ")
+    assert texts[1].startswith(f"still holds 1 of them: the snapshot {snapshots[0]} of the table; ")
+    held = [len({*gone} & {*read(table, number)}) for number in snapshots]
+    assert held == [1, 3, 3]
+
+
 LESS_USUAL = ["append", "delete all", "overwrite"]
 
 
