@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, replace
-from typing import Any, Literal, NamedTuple, get_args
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ..errors import ParquetBloomError
+from ..errors import ParquetBloomError, printable, shortened
 from ..file.bloom_file import BloomFile
 from ..file.drop_rows import DroppedRows, write_without_rows
 from ..file.many_files import process_files
@@ -33,11 +34,14 @@ from ..tables.embed.table_target import (
     Target,
 )
 from ..tables.table_snapshot import ReadTable
+from ..util.messages import count
 from ..util.threads import processors
 from .erase_files import Outcomes
 from .find_rows import RowsByPath, find_live_rows
 
 Mode = Literal["hide", "rewrite"]
+
+_SHOWN = 20  # files that the text of a report lists
 
 
 @shown_redacted
@@ -65,6 +69,76 @@ class ChangedFile:
         """Return the figures as JSON can hold them."""
         new = {"output": self.output, "new_size": self.new_size}
         return {"file": self.path, "rows": self.num_rows, "how": self.how, **new}
+
+
+@shown_redacted
+@dataclass(frozen=True, kw_only=True)
+class ChangeReport:
+    """How the rows of a table were changed by one commit.
+
+    Attributes
+    ----------
+    table : the table's folder, or its name in a catalog.
+    old_version, new_version : Delta's version or Iceberg's snapshot id, before the commit and by it; equal if nothing
+        was committed.
+    files : the files of which rows were deleted; in a dry run, would be.
+    dry_run : whether nothing was written.
+    attempts : number of commits that were tried.
+    seconds : time taken.
+    """
+
+    table: str
+    old_version: int | None
+    new_version: int | None
+    files: tuple[ChangedFile, ...] = ()
+    dry_run: bool = False
+    attempts: int = 0
+    seconds: float = 0.0
+
+    @property
+    def changed(self) -> bool:
+        """Whether a commit was made."""
+        return self.old_version != self.new_version
+
+    @property
+    def versions(self) -> str:
+        """Text that says which version was made, to be put behind the summary; empty if none was."""
+        return f"; version {self.old_version} -> {self.new_version}" if self.changed else ""
+
+    @property
+    def num_deleted(self) -> int:
+        """Number of rows that were deleted."""
+        return sum(file.num_rows for file in self.files)
+
+    @property
+    def summary(self) -> str:
+        """One line of it, without the table."""
+        raise NotImplementedError
+
+    @property
+    def lines_after_files(self) -> list[str]:
+        """What the text says after the summary."""
+        return []
+
+    def add_facts(self, facts: Mapping[str, object], lists: Mapping[str, object]) -> dict[str, Any]:
+        """Return the figures as JSON can hold them, with those of a kind of change."""
+        return {
+            "table": self.table,
+            "old_version": self.old_version,
+            "new_version": self.new_version,
+            **facts,
+            "dry_run": self.dry_run,
+            "attempts": self.attempts,
+            "seconds": round(self.seconds, 6),
+            "files": [file.to_dict() for file in self.files],
+            **lists,
+        }
+
+    def __str__(self) -> str:
+        lines = [f"{file.how}: {file.num_rows:,} of {printable(shortened(file.path))}" for file in self.files[:_SHOWN]]
+        if len(self.files) > _SHOWN:
+            lines.append(f"... and {count(len(self.files) - _SHOWN, 'more file')}")
+        return "\n".join([*lines, f"{printable(self.table)}: {self.summary}{self.versions}", *self.lines_after_files])
 
 
 class Planned(NamedTuple):
@@ -100,6 +174,18 @@ class CommittedRows(NamedTuple):
     planned: Planned
     attempts: int
 
+    def describe(self, target: Target, dry_run: bool, started: float) -> dict[str, Any]:
+        """Return the attributes of a `ChangeReport`; `started` is by `time.perf_counter`."""
+        return {
+            "table": target.name,
+            "old_version": self.old_version,
+            "new_version": self.new_version,
+            "files": self.planned.files,
+            "dry_run": dry_run,
+            "attempts": self.attempts,
+            "seconds": time.perf_counter() - started,
+        }
+
 
 Planner = Callable[[TableState, NewFiles], Planned]
 """Decides what is to be committed on a state of a table; what it writes for that goes into the new files."""
@@ -131,18 +217,6 @@ def commit(target: Target, plan: Planner, *, retries: int, dry_run: bool) -> Com
         if version is not None:
             return CommittedRows(state.version, version, planned, attempts)
         state = read_again(target, state.table_id, attempts, retries)
-
-
-def require_mode(mode: object) -> None:
-    """Raise ParquetBloomError unless a caller gives a mode."""
-    if mode not in get_args(Mode):
-        raise ParquetBloomError(f"mode must be 'hide' or 'rewrite', got {mode!r}")
-
-
-def require_retries(retries: object) -> None:
-    """Raise ParquetBloomError unless a caller gives a number of retries."""
-    if isinstance(retries, bool) or not isinstance(retries, int) or retries < 0:
-        raise ParquetBloomError(f"retries must be an integer of at least 0, got {retries!r}")
 
 
 def _try(target: Target, state: TableState, change: RowChange, new_files: NewFiles) -> int | None:

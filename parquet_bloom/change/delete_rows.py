@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
-from ..errors import ConcurrentChangeError, ParquetBloomError, printable, shortened
+from ..errors import ConcurrentChangeError
 from ..file.many_files import Progress
 from ..redaction import shown_redacted
 from ..scan.lookup.key_chunks import KeyCounts
@@ -17,8 +17,9 @@ from ..storage.paths import as_utf8
 from ..tables.embed.embed_table import open_target
 from ..tables.embed.new_files import NewFiles
 from ..tables.embed.table_target import TableState
+from ..util.arguments import require_choice, require_integer, require_threads
 from ..util.messages import count
-from .commit_rows import ChangedFile, DeletesPlanner, Mode, Planned, commit, make_source, require_mode, require_retries
+from .commit_rows import ChangeReport, DeletesPlanner, Mode, Planned, commit, make_source
 from .find_rows import Find, FoundRows, RowsByPath, RowSearch
 from .held_copies import HeldCopy, list_held_by_table
 
@@ -29,76 +30,37 @@ if TYPE_CHECKING:
 
 Appended = Literal["take", "leave"]
 
-_SHOWN = 20  # files that the text of a report lists
-
 
 @shown_redacted
-@dataclass(frozen=True)
-class DeleteReport:
+@dataclass(frozen=True, kw_only=True)
+class DeleteReport(ChangeReport):
     """The result of `delete`.
 
     Attributes
     ----------
-    table : the table's folder, or its name in a catalog.
-    old_version, new_version : Delta's version or Iceberg's snapshot id, before the commit and by it; equal if nothing
-        was committed.
-    files : the files of which rows were deleted; in a dry run, would be.
     num_keys, num_null_keys : keys that were given, and how many of them are null, which no row has.
     rows_after : rows that a second search has found after the commit; None unless files were written anew.
     num_later : files that other writers have added since the call began, and that were not searched, by
         `appended="leave"`.
     held : what may still hold the rows.
-    dry_run : whether nothing was written.
-    attempts : number of commits that were tried.
-    seconds : time taken.
     """
 
-    table: str
-    old_version: int | None
-    new_version: int | None
-    files: tuple[ChangedFile, ...] = field(default=())
     num_keys: int = 0
     num_null_keys: int = 0
     rows_after: int | None = None
     num_later: int = 0
-    held: tuple[HeldCopy, ...] = field(default=())
-    dry_run: bool = False
-    attempts: int = 0
-    seconds: float = 0.0
-
-    @property
-    def changed(self) -> bool:
-        """Whether a commit was made."""
-        return self.old_version != self.new_version
+    held: tuple[HeldCopy, ...] = ()
 
     @property
     def num_rows(self) -> int:
         """Number of rows that were deleted."""
-        return sum(file.num_rows for file in self.files)
+        return self.num_deleted
 
     def to_dict(self) -> dict[str, Any]:
         """Return the figures as JSON can hold them."""
-        return {
-            "table": self.table,
-            "old_version": self.old_version,
-            "new_version": self.new_version,
-            "rows": self.num_rows,
-            "keys": self.num_keys,
-            "null_keys": self.num_null_keys,
-            "rows_after": self.rows_after,
-            "later_files": self.num_later,
-            "dry_run": self.dry_run,
-            "attempts": self.attempts,
-            "seconds": round(self.seconds, 6),
-            "files": [file.to_dict() for file in self.files],
-            "still_held": [one.to_dict() for one in self.held],
-        }
-
-    def __str__(self) -> str:
-        lines = [f"{file.how}: {file.num_rows:,} of {printable(shortened(file.path))}" for file in self.files[:_SHOWN]]
-        if len(self.files) > _SHOWN:
-            lines.append(f"... and {count(len(self.files) - _SHOWN, 'more file')}")
-        return "\n".join([*lines, f"{printable(self.table)}: {self._summarize()}", *self.lines_after_files])
+        keys = {"rows": self.num_rows, "keys": self.num_keys, "null_keys": self.num_null_keys}
+        after = {"rows_after": self.rows_after, "later_files": self.num_later}
+        return self.add_facts({**keys, **after}, {"still_held": [one.to_dict() for one in self.held]})
 
     @property
     def lines_after_files(self) -> list[str]:
@@ -108,13 +70,13 @@ class DeleteReport:
             lines.append(f"not searched: {count(self.num_later, 'file')} that other writers have added meanwhile")
         return [*lines, *map(str, self.held)]
 
-    def _summarize(self) -> str:
+    @property
+    def summary(self) -> str:
+        """One line of it, without the table."""
         text = f"{count(self.num_rows, 'row')} {'would be ' if self.dry_run else ''}deleted"
         text += f" in {count(len(self.files), 'file')}" if self.files else ""
         if self.num_null_keys:
             text += f"; {count(self.num_null_keys, 'key')} of {self.num_keys:,} null, which no row equals"
-        if self.changed:
-            text += f"; version {self.old_version} -> {self.new_version}"
         return text
 
 
@@ -172,9 +134,7 @@ def delete(
         The table does not allow it, a key does not fit its column, or a file cannot be read. Nothing was committed. Or
         it is not known whether the commit succeeded; the text says so.
     """
-    require_mode(mode)
-    require_appended(appended)
-    require_retries(retries)
+    check_arguments(mode, retries, appended, threads)
     search = RowSearch.make(keys, on, where, dialect, ScanOptions(timezone, threads=threads))
     target = open_target(table, catalog, storage_options)
     find = partial(search.find, progress=progress)
@@ -182,10 +142,12 @@ def delete(
     return delete_found(deletes, find, storage_options, retries, appended)
 
 
-def require_appended(appended: object) -> None:
-    """Raise ParquetBloomError unless a caller says what becomes of rows that are added meanwhile."""
-    if appended not in get_args(Appended):
-        raise ParquetBloomError(f"appended must be 'take' or 'leave', got {appended!r}")
+def check_arguments(mode: object, retries: object, appended: object, threads: object = None) -> None:
+    """Raise ParquetBloomError for arguments of `delete` that are none."""
+    require_choice("mode", mode, get_args(Mode))
+    require_choice("appended", appended, get_args(Appended))
+    require_integer("retries", retries, 0)
+    require_threads(threads)
 
 
 def delete_found(
@@ -232,16 +194,10 @@ def delete_found(
     done = commit(target, plan, retries=retries, dry_run=dry_run)
     rows_after = search(target.read_state()).num_rows if done.planned.change.rewritten and not dry_run else None
     return DeleteReport(
-        target.name,
-        done.old_version,
-        done.new_version,
-        done.planned.files,
-        counts.given,
-        counts.null,
-        rows_after,
-        num_later,
-        tuple(held),
-        dry_run=dry_run,
-        attempts=done.attempts,
-        seconds=time.perf_counter() - started,
+        **done.describe(target, dry_run, started),
+        num_keys=counts.given,
+        num_null_keys=counts.null,
+        rows_after=rows_after,
+        num_later=num_later,
+        held=tuple(held),
     )

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 from pyspark.sql import SparkSession
 
-from ..change.commit_rows import DeletesPlanner, FileRewriter, Mode, WriteAnew, require_mode, require_retries
-from ..change.delete_rows import Appended, DeleteReport, delete_found, require_appended
+from ..change.commit_rows import DeletesPlanner, FileRewriter, Mode, WriteAnew
+from ..change.delete_rows import Appended, DeleteReport, check_arguments, delete_found
 from ..change.erase_files import Outcomes
 from ..errors import ParquetBloomError
 from ..tables.embed.embed_table import open_target
@@ -60,9 +60,7 @@ def delete(
     ConcurrentChangeError, PredicateError, UnknownColumnError, ParquetBloomError
         As `parquet_bloom.delete`; also if the Spark job failed. Nothing was committed.
     """
-    require_mode(mode)
-    require_appended(appended)
-    require_retries(retries)
+    check_arguments(mode, retries, appended)
     search = ExecutorSearch(spark, keys, on, where, dialect, timezone)
     target = open_target(table, catalog, storage_options)
     deletes = DeletesPlanner(target, mode, dry_run, write=write_on_executors(spark, storage_options))

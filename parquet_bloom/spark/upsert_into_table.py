@@ -123,17 +123,11 @@ def upsert(
 
     done = commit(target, plan, retries=retries, dry_run=dry_run)
     return UpsertReport(
-        target.name,
-        done.old_version,
-        done.new_version,
-        done.planned.files,
-        tuple(file.path for file in done.planned.change.added),
-        given - num_kept,
-        num_kept,
-        num_null,
-        dry_run,
-        done.attempts,
-        time.perf_counter() - started,
+        **done.describe(target, dry_run, started),
+        added=tuple(file.path for file in done.planned.change.added),
+        num_added=given - num_kept,
+        num_kept=num_kept,
+        num_null_keys=num_null,
     )
 
 

@@ -197,7 +197,8 @@ def test_mistakes_are_named(tmp_path: Path) -> None:
         ({"keys": [1], "on": "nothing"}, UnknownColumnError, "column 'nothing': "),
         ({"keys": ["x"], "on": "id"}, PredicateError, "column 'id': "),
         ({"where": "nothing = 1"}, UnknownColumnError, "column 'nothing'"),
-        ({"where": "id = 1", "mode": "shred"}, ParquetBloomError, "mode must be"),
+        ({"where": "id = 1", "mode": "shred"}, ParquetBloomError, "mode must be 'hide' or 'rewrite', got 'shred'"),
+        ({"where": "id = 1", "threads": "a"}, ParquetBloomError, "threads must be an integer of at least 1, got 'a'"),
         (
             {"where": "id = 1", "appended": "shred"},
             ParquetBloomError,

@@ -97,8 +97,10 @@ def test_mistakes_are_named(root: str) -> None:
     ):
         with pytest.raises(error, match=said):
             parquet_bloom.upsert(root, given, on)
-    with pytest.raises(ParquetBloomError, match="when_matched must be"):
+    with pytest.raises(ParquetBloomError, match="when_matched must be 'update' or 'keep', got 'delete'"):
         parquet_bloom.upsert(root, rows, "id", when_matched="delete")
+    with pytest.raises(ParquetBloomError, match="threads must be an integer of at least 1, got 0"):
+        parquet_bloom.upsert(root, rows, "id", threads=0)
     assert deltalake.DeltaTable(root).version() == 0
 
 
