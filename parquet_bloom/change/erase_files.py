@@ -25,6 +25,7 @@ from ..storage import is_local, is_url
 from ..storage.index_folder import Folder
 from ..storage.local.local_rewrite import leftovers_below
 from ..storage.paths import as_utf8, path_text
+from ..util.arguments import require_threads
 from ..util.threads import processors
 from .erase_report import ErasedFile, EraseReport
 from .find_rows import Find, RowsByPath, RowSearch
@@ -111,6 +112,7 @@ def erase(
     >>> report = parquet_bloom.erase("events/", [912284217], on="user_id")  # doctest: +SKIP
     >>> print(report)  # doctest: +SKIP
     """
+    require_threads(threads)
     search = RowSearch.make(keys, on, where, dialect, ScanOptions(timezone, threads=threads))
     lake_source = ScanSource(lake, filesystem, storage_options, index, None, partitioning)
     num_threads = max(1, processors() if threads is None else threads)

@@ -16,8 +16,7 @@ from collections.abc import Callable, Iterable, Mapping
 from ...errors import ParquetBloomError
 from ...storage.index_folder import Folder
 from .delta_log import Action, list_commits, read_commit_time
-
-IN_COMMIT_TIMES = "delta.enableInCommitTimestamps"
+from .delta_properties import IN_COMMIT_TIMES, is_on
 
 _OF_REMOVE = (
     *("path", "partitionValues", "size", "stats", "tags", "deletionVector"),
@@ -47,7 +46,7 @@ def make_commit_info(
     info: Action = {"timestamp": now, "operation": operation, "operationParameters": {}, **members}
     package = __name__.partition(".")[0]
     info["engineInfo"] = f"{package}/{sys.modules[package].__version__}"
-    if configuration.get(IN_COMMIT_TIMES) == "true":
+    if is_on(configuration, IN_COMMIT_TIMES):
         before = list_commits(log).get(version - 1)
         if before is None:
             problem = f"commit {version - 1} is missing, whose time the next one must not precede"

@@ -367,3 +367,8 @@ def test_no_keys(lake):
         report = parquet_bloom.erase(lake, keys, on="id")
         assert (report.num_rows, report.keys_given, report.keys_null) == (0, len(keys), len(keys))
     assert read(lake) == ALL
+
+
+def test_a_number_of_threads_that_is_none(tmp_path: Path) -> None:
+    with pytest.raises(errors.ParquetBloomError, match="threads must be an integer of at least 1, got 'a'"):
+        parquet_bloom.erase(tmp_path, [1], on="id", threads="a")  # type: ignore[arg-type]

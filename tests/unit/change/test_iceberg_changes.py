@@ -60,8 +60,7 @@ def read(table: Any, snapshot_id: int | None = None) -> list[dict[str, Any]]:
     shown = parquet_bloom.dataset(iceberg(now, snapshot_id=snapshot_id)).scan().to_arrow()
     assert shown.sort_by("id").to_pylist() == rows
     duckdb = open_duckdb()
-    # Of several vectors in one Puffin file DuckDB 1.5.5 applies a wrong one now and then; Spark applies the right one.
-    if duckdb is not None and snapshot_id is None and now.metadata.format_version < 3:
+    if duckdb is not None and snapshot_id is None:
         found = duckdb.read(now.metadata_location.removeprefix("file://"), "id")
         assert found == [row["id"] for row in rows]
     return rows
@@ -70,9 +69,7 @@ def read(table: Any, snapshot_id: int | None = None) -> list[dict[str, Any]]:
 def change(rng: random.Random, table: Any, model: dict[int, dict[str, Any]], version: int) -> str:
     """Delete or upsert some rows of a table and its model, and return how."""
     ids = sorted(rng.sample(range(130), rng.choice([1, 5, 40])))
-    how = rng.choice(
-        ["hide", "rewrite", "where", "upsert", "keep"] if version < 3 else ["hide", "where", "upsert", "keep"]
-    )
+    how = rng.choice(["hide", "rewrite", "where", "upsert", "keep"])
     if how in ("hide", "rewrite"):
         report = parquet_bloom.delete(table, ids, "id", mode=how)
         assert report.num_rows == sum(number in model for number in ids)
