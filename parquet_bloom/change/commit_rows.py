@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from contextlib import closing
+from dataclasses import dataclass, replace
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ..errors import ParquetBloomError
+from ..errors import ParquetBloomError, printable, shortened
 from ..file.bloom_file import BloomFile
-from ..file.drop_rows import write_without_rows
-from ..file.many_files import Progress, process_files
+from ..file.drop_rows import DroppedRows, write_without_rows
+from ..file.many_files import process_files
 from ..file.metadata_cache import SHARED_CACHE
+from ..file.numbered_column import NumberedColumn
 from ..redaction import shown_redacted
 from ..scan.scan_source import ScanSource
 from ..storage import open_source
@@ -23,6 +26,7 @@ from ..tables.embed.new_files import NewFiles
 from ..tables.embed.table_target import (
     CommitConflict,
     HiddenRows,
+    LiveFile,
     NewFile,
     RewrittenFile,
     RowChange,
@@ -30,10 +34,14 @@ from ..tables.embed.table_target import (
     Target,
 )
 from ..tables.table_snapshot import ReadTable
+from ..util.messages import count
 from ..util.threads import processors
-from .find_rows import RowsByPath
+from .erase_files import Outcomes
+from .find_rows import RowsByPath, find_live_rows
 
 Mode = Literal["hide", "rewrite"]
+
+_SHOWN = 20  # files that the text of a report lists
 
 
 @shown_redacted
@@ -61,6 +69,76 @@ class ChangedFile:
         """Return the figures as JSON can hold them."""
         new = {"output": self.output, "new_size": self.new_size}
         return {"file": self.path, "rows": self.num_rows, "how": self.how, **new}
+
+
+@shown_redacted
+@dataclass(frozen=True, kw_only=True)
+class ChangeReport:
+    """How the rows of a table were changed by one commit.
+
+    Attributes
+    ----------
+    table : the table's folder, or its name in a catalog.
+    old_version, new_version : Delta's version or Iceberg's snapshot id, before the commit and by it; equal if nothing
+        was committed.
+    files : the files of which rows were deleted; in a dry run, would be.
+    dry_run : whether nothing was written.
+    attempts : number of commits that were tried.
+    seconds : time taken.
+    """
+
+    table: str
+    old_version: int | None
+    new_version: int | None
+    files: tuple[ChangedFile, ...] = ()
+    dry_run: bool = False
+    attempts: int = 0
+    seconds: float = 0.0
+
+    @property
+    def changed(self) -> bool:
+        """Whether a commit was made."""
+        return self.old_version != self.new_version
+
+    @property
+    def versions(self) -> str:
+        """Text that says which version was made, to be put behind the summary; empty if none was."""
+        return f"; version {self.old_version} -> {self.new_version}" if self.changed else ""
+
+    @property
+    def num_deleted(self) -> int:
+        """Number of rows that were deleted."""
+        return sum(file.num_rows for file in self.files)
+
+    @property
+    def summary(self) -> str:
+        """One line of it, without the table."""
+        raise NotImplementedError
+
+    @property
+    def lines_after_files(self) -> list[str]:
+        """What the text says after the summary."""
+        return []
+
+    def add_facts(self, facts: Mapping[str, object], lists: Mapping[str, object]) -> dict[str, Any]:
+        """Return the figures as JSON can hold them, with those of a kind of change."""
+        return {
+            "table": self.table,
+            "old_version": self.old_version,
+            "new_version": self.new_version,
+            **facts,
+            "dry_run": self.dry_run,
+            "attempts": self.attempts,
+            "seconds": round(self.seconds, 6),
+            "files": [file.to_dict() for file in self.files],
+            **lists,
+        }
+
+    def __str__(self) -> str:
+        lines = [f"{file.how}: {file.num_rows:,} of {printable(shortened(file.path))}" for file in self.files[:_SHOWN]]
+        if len(self.files) > _SHOWN:
+            lines.append(f"... and {count(len(self.files) - _SHOWN, 'more file')}")
+        return "\n".join([*lines, f"{printable(self.table)}: {self.summary}{self.versions}", *self.lines_after_files])
 
 
 class Planned(NamedTuple):
@@ -96,6 +174,18 @@ class CommittedRows(NamedTuple):
     planned: Planned
     attempts: int
 
+    def describe(self, target: Target, dry_run: bool, started: float) -> dict[str, Any]:
+        """Return the attributes of a `ChangeReport`; `started` is by `time.perf_counter`."""
+        return {
+            "table": target.name,
+            "old_version": self.old_version,
+            "new_version": self.new_version,
+            "files": self.planned.files,
+            "dry_run": dry_run,
+            "attempts": self.attempts,
+            "seconds": time.perf_counter() - started,
+        }
+
 
 Planner = Callable[[TableState, NewFiles], Planned]
 """Decides what is to be committed on a state of a table; what it writes for that goes into the new files."""
@@ -127,12 +217,6 @@ def commit(target: Target, plan: Planner, *, retries: int, dry_run: bool) -> Com
         if version is not None:
             return CommittedRows(state.version, version, planned, attempts)
         state = read_again(target, state.table_id, attempts, retries)
-
-
-def require_retries(retries: object) -> None:
-    """Raise ParquetBloomError unless a caller gives a number of retries."""
-    if isinstance(retries, bool) or not isinstance(retries, int) or retries < 0:
-        raise ParquetBloomError(f"retries must be an integer of at least 0, got {retries!r}")
 
 
 def _try(target: Target, state: TableState, change: RowChange, new_files: NewFiles) -> int | None:
@@ -168,8 +252,43 @@ def make_source(target: Target, state: TableState, storage_options: Mapping[str,
         raise ParquetBloomError(f"rows of it may not be deleted: {outside.reason}", path=outside.path)
     if not state.files:
         return None
-    settings = storage_options or state.snapshot.storage_options
+    settings = storage_options or state.snapshot.storage_options or target.storage_options
     return ScanSource(ReadTable(state.snapshot), storage_options=settings).resolve()
+
+
+@dataclass(frozen=True)
+class FileRewriter:
+    """Writes files of a table anew without some of their rows; other processes may call it.
+
+    Attributes
+    ----------
+    rows : {path: numbers of rows that go}.
+    outputs : {path: the new file}.
+    numbered : {path: columns that the new file gets}, see `Target.number_rows`.
+    filesystem : of the files, resolved.
+    threads : for each file.
+    """
+
+    rows: RowsByPath
+    outputs: Mapping[str, str]
+    numbered: Mapping[str, Sequence[NumberedColumn]]
+    filesystem: object | None
+    dry_run: bool
+    threads: int = 1
+
+    def __call__(self, path: str) -> DroppedRows:
+        return write_without_rows(
+            *(path, self.rows[path], self.outputs[path]),
+            filesystem=self.filesystem,
+            in_table=True,
+            numbered=self.numbered.get(path, ()),
+            dry_run=self.dry_run,
+            threads=self.threads,
+        )
+
+
+WriteAnew = Callable[[Sequence[LiveFile], FileRewriter], Outcomes]
+"""Calls the second argument with the path of each of some files; the outcomes are in their order."""
 
 
 @dataclass(frozen=True)
@@ -182,12 +301,14 @@ class DeletesPlanner:
     mode : whether rows may stay in their files. In tables that cannot hide rows, files are written anew in any case.
     dry_run : write nothing.
     threads : files at a time; None for one per processor.
+    write : writes files anew; None for threads of this process.
     """
 
     target: Target
     mode: Mode = "hide"
     dry_run: bool = False
     threads: int | None = None
+    write: WriteAnew | None = None
 
     def plan(
         self,
@@ -209,20 +330,30 @@ class DeletesPlanner:
         ParquetBloomError
             Rows of one of the files cannot be deleted.
         """
+        if found and state.deleting_problem is not None:
+            raise ParquetBloomError(state.deleting_problem, path=self.target.name)
         live = {as_utf8(file.path): file for file in state.files}
         todo: list[HiddenRows] = []
         removed: list[HiddenRows] = []
+        hides = self.mode == "hide" and state.hiding_problem is None
+        gone: RowsByPath = {}
         for path in sorted(found):
             rows = HiddenRows(live[path], found[path])
             if rows.old.reason is not None:
                 raise ParquetBloomError(f"rows of it cannot be deleted: {rows.old.reason}", path=path)
-            (removed if _is_emptied(rows, state, self.target.filesystem) else todo).append(rows)
+            all_deleted = self._add_deleted(rows, state, by_values=not hides)
+            if len(all_deleted) == _count_rows(rows.old.path, self.target.filesystem):
+                removed.append(rows)
+                continue
+            todo.append(rows)
+            if not hides:
+                gone[rows.old.path] = all_deleted
         files = [ChangedFile(file.old.path, len(file.rows), "removed") for file in removed]
-        if self.mode == "hide" and state.hiding_problem is None:
+        if hides:
             files += [ChangedFile(file.old.path, len(file.rows), "hidden") for file in todo]
             change = RowChange(todo, removed, operation, added=added)
         else:
-            rewritten = self._rewrite(state, todo, new_files)
+            rewritten = self._rewrite(state, todo, gone, new_files)
             files += [
                 ChangedFile(new.old.path, len(new.rows), "rewritten", None if self.dry_run else new.path, new.size)
                 for new in rewritten
@@ -230,58 +361,60 @@ class DeletesPlanner:
             change = RowChange((), removed, operation, rewritten, added)
         return Planned(change, tuple(sorted(files, key=lambda file: file.path)))
 
-    def _rewrite(self, state: TableState, todo: Sequence[HiddenRows], new_files: NewFiles) -> list[RewrittenFile]:
-        """Write files without rows that are to be deleted, and without those that were deleted before."""
+    def _add_deleted(self, file: HiddenRows, state: TableState, *, by_values: bool) -> NDArray[np.int64]:
+        """Return the rows of a file that are deleted now or were before, ascending.
+
+        Parameters
+        ----------
+        by_values : also those that are deleted by their values, for which these are read.
+        """
+        deletes = state.snapshot.deletes.get(file.old.path)
+        if deletes is None:
+            return file.rows
+        all_rows = range(_count_rows(file.old.path, self.target.filesystem))
+        if deletes.values is None or not by_values:
+            return np.union1d(file.rows, deletes.find_positions(all_rows))
+        source = ScanSource(ReadTable(state.snapshot), self.target.filesystem).resolve()
+        path = as_utf8(file.old.path)
+        live = find_live_rows(replace(source, paths=[path])).get(path, np.empty(0, np.int64))
+        return np.union1d(file.rows, np.setdiff1d(np.array(all_rows), live))
+
+    def _rewrite(
+        self, state: TableState, todo: Sequence[HiddenRows], gone: RowsByPath, new_files: NewFiles
+    ) -> list[RewrittenFile]:
+        """Write files without rows that are to be deleted, and without those that were deleted before.
+
+        Parameters
+        ----------
+        gone : these rows.
+        """
         if todo and state.rewriting_problem is not None:
             also = f"; {state.hiding_problem}" if state.hiding_problem else ""
             problem = f"its files cannot be written anew without rows: {state.rewriting_problem}{also}"
             raise ParquetBloomError(problem, path=self.target.name)
-        number = self.threads or processors()
-        jobs = max(1, min(number, len(todo)))
-
-        def write(file: HiddenRows, _: Progress) -> RewrittenFile:
-            new = self.target.name_new_file(file.old)
-            new_files.expect([new])
-            rows = _with_deleted(file, state, self.target.filesystem)
-            done = write_without_rows(
-                *(file.old.path, rows, new),
-                filesystem=self.target.filesystem,
-                in_table=True,
-                dry_run=self.dry_run,
-                threads=max(1, number // jobs),
-            )
-            if done.old_size != file.old.size:
-                problem = f"it has {done.old_size:,} bytes, and {file.old.size:,} by the table's metadata"
-                raise ParquetBloomError(problem, path=file.old.path)
-            return RewrittenFile(file.old, file.rows, new, done.new_size, done.rows_left)
-
+        filesystem = self.target.filesystem
+        files, number = [file.old for file in todo], self.threads or processors()
+        outputs = {old.path: self.target.name_new_file(old) for old in files}
+        new_files.expect(outputs.values())
+        per_file = 1 if self.write else max(1, number // max(1, min(number, len(todo))))
+        numbered = self.target.number_rows(state, files)
+        rewriter = FileRewriter(gone, outputs, numbered, filesystem, self.dry_run, per_file)
         written = []
-        with process_files(todo, write, jobs) as outcomes:
-            for outcome in outcomes:
-                if isinstance(outcome, Exception):
-                    raise outcome
-                written.append(outcome)
+        with closing((self.write or self._write_in_threads)(files, rewriter)) as outcomes:
+            for file, done in zip(todo, outcomes, strict=True):
+                if isinstance(done, Exception):
+                    raise done
+                if done.old_size != file.old.size:
+                    problem = f"it has {done.old_size:,} bytes, and {file.old.size:,} by the table's metadata"
+                    raise ParquetBloomError(problem, path=file.old.path)
+                new = RewrittenFile(file.old, file.rows, outputs[file.old.path], done.new_size, done.rows_left)
+                written.append(new)
         return written
 
-
-def _with_deleted(file: HiddenRows, state: TableState, filesystem: object | None) -> NDArray[np.int64]:
-    """Return the rows of a file that are deleted now or were before, ascending."""
-    deletes = state.snapshot.deletes.get(file.old.path)
-    if deletes is None:
-        return file.rows
-    if deletes.values is not None:
-        problem = "it cannot be written anew without rows: equality deletes apply to it, which stay; hide the rows"
-        raise ParquetBloomError(problem, path=file.old.path)
-    return np.union1d(file.rows, deletes.find_positions(range(_count_rows(file.old.path, filesystem))))
-
-
-def _is_emptied(file: HiddenRows, state: TableState, filesystem: object | None) -> bool:
-    """Return whether a file has no other rows than those that are deleted now, and those that were before."""
-    num_rows = _count_rows(file.old.path, filesystem)
-    deletes = state.snapshot.deletes.get(file.old.path)
-    if deletes is None or deletes.values is not None:
-        return len(file.rows) == num_rows
-    return len(file.rows) + len(deletes.find_positions(range(num_rows))) == num_rows
+    def _write_in_threads(self, files: Sequence[LiveFile], rewriter: FileRewriter) -> Outcomes:
+        jobs = max(1, min(self.threads or processors(), len(files)))
+        with process_files(files, lambda file, _: rewriter(file.path), jobs) as outcomes:
+            yield from outcomes
 
 
 def _count_rows(path: str, filesystem: object | None) -> int:

@@ -4,108 +4,80 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal, get_args
 
-from ..errors import ParquetBloomError, printable, shortened
+from ..errors import ConcurrentChangeError
 from ..file.many_files import Progress
 from ..redaction import shown_redacted
 from ..scan.lookup.key_chunks import KeyCounts
 from ..scan.scan_options import ScanOptions
+from ..storage.paths import as_utf8
 from ..tables.embed.embed_table import open_target
 from ..tables.embed.new_files import NewFiles
 from ..tables.embed.table_target import TableState
+from ..util.arguments import require_choice, require_integer, require_threads
 from ..util.messages import count
-from .commit_rows import ChangedFile, DeletesPlanner, Mode, Planned, commit, make_source, require_retries
-from .find_rows import Find, FoundRows, RowSearch
-from .held_copies import HeldCopy, list_held_by_table
+from .commit_rows import ChangeReport, DeletesPlanner, Mode, Planned, commit, make_source
+from .find_rows import Find, FoundRows, RowsByPath, RowSearch
+from .held_copies import HeldCopy, list_held_by_table, search_again
 
 if TYPE_CHECKING:
     from pyiceberg.catalog import Catalog
 
     from ..tables.embed.embed_table import GivenTable
 
-_SHOWN = 20  # files that the text of a report lists
+Appended = Literal["take", "leave"]
 
 
 @shown_redacted
-@dataclass(frozen=True)
-class DeleteReport:
+@dataclass(frozen=True, kw_only=True)
+class DeleteReport(ChangeReport):
     """The result of `delete`.
 
     Attributes
     ----------
-    table : the table's folder, or its name in a catalog.
-    old_version, new_version : Delta's version or Iceberg's snapshot id, before the commit and by it; equal if nothing
-        was committed.
-    files : the files of which rows were deleted; in a dry run, would be.
     num_keys, num_null_keys : keys that were given, and how many of them are null, which no row has.
-    rows_after : rows that a second search has found after the commit; None unless files were written anew.
+    rows_after : rows that a second search has found after the commit; None unless files were written anew, and
+        if that search has failed, as `held` says then.
+    num_later : files that other writers have added since the call began, and that were not searched, by
+        `appended="leave"`.
     held : what may still hold the rows.
-    dry_run : whether nothing was written.
-    attempts : number of commits that were tried.
-    seconds : time taken.
     """
 
-    table: str
-    old_version: int | None
-    new_version: int | None
-    files: tuple[ChangedFile, ...] = field(default=())
     num_keys: int = 0
     num_null_keys: int = 0
     rows_after: int | None = None
-    held: tuple[HeldCopy, ...] = field(default=())
-    dry_run: bool = False
-    attempts: int = 0
-    seconds: float = 0.0
-
-    @property
-    def changed(self) -> bool:
-        """Whether a commit was made."""
-        return self.old_version != self.new_version
+    num_later: int = 0
+    held: tuple[HeldCopy, ...] = ()
 
     @property
     def num_rows(self) -> int:
         """Number of rows that were deleted."""
-        return sum(file.num_rows for file in self.files)
+        return self.num_deleted
 
     def to_dict(self) -> dict[str, Any]:
         """Return the figures as JSON can hold them."""
-        return {
-            "table": self.table,
-            "old_version": self.old_version,
-            "new_version": self.new_version,
-            "rows": self.num_rows,
-            "keys": self.num_keys,
-            "null_keys": self.num_null_keys,
-            "rows_after": self.rows_after,
-            "dry_run": self.dry_run,
-            "attempts": self.attempts,
-            "seconds": round(self.seconds, 6),
-            "files": [file.to_dict() for file in self.files],
-            "still_held": [one.to_dict() for one in self.held],
-        }
-
-    def __str__(self) -> str:
-        lines = [f"{file.how}: {file.num_rows:,} of {printable(shortened(file.path))}" for file in self.files[:_SHOWN]]
-        if len(self.files) > _SHOWN:
-            lines.append(f"... and {count(len(self.files) - _SHOWN, 'more file')}")
-        return "\n".join([*lines, f"{printable(self.table)}: {self._summarize()}", *self.lines_after_files])
+        keys = {"rows": self.num_rows, "keys": self.num_keys, "null_keys": self.num_null_keys}
+        after = {"rows_after": self.rows_after, "later_files": self.num_later}
+        return self.add_facts({**keys, **after}, {"still_held": [one.to_dict() for one in self.held]})
 
     @property
     def lines_after_files(self) -> list[str]:
         """What the text says after the summary."""
         lines = [] if self.rows_after is None else [f"searched again: {count(self.rows_after, 'row')}"]
+        if self.num_later:
+            lines.append(f"not searched: {count(self.num_later, 'file')} that other writers have added meanwhile")
         return [*lines, *map(str, self.held)]
 
-    def _summarize(self) -> str:
+    @property
+    def summary(self) -> str:
+        """One line of it, without the table."""
         text = f"{count(self.num_rows, 'row')} {'would be ' if self.dry_run else ''}deleted"
         text += f" in {count(len(self.files), 'file')}" if self.files else ""
         if self.num_null_keys:
             text += f"; {count(self.num_null_keys, 'key')} of {self.num_keys:,} null, which no row equals"
-        if self.changed:
-            text += f"; version {self.old_version} -> {self.new_version}"
         return text
 
 
@@ -119,6 +91,7 @@ def delete(
     mode: Mode = "hide",
     dry_run: bool = False,
     retries: int = 10,
+    appended: Appended = "take",
     catalog: Catalog | str | None = None,
     storage_options: Mapping[str, object] | None = None,
     timezone: str = "UTC",
@@ -142,38 +115,56 @@ def delete(
         position delete files in an Iceberg table of version 2. Where a table has neither (a Delta table without
         `delta.enableDeletionVectors`, an Iceberg table of version 1), the files are written anew. "rewrite" to do so in
         any case: row groups without such rows are copied as they are, the others encoded anew without them, and
-        without those that were deleted before.
+        without those that were deleted before. Rows that stay keep their ids in Iceberg tables of version 3.
     dry_run : write and commit nothing; the report has rows and files.
     retries : how often to begin again when another writer has committed meanwhile. The rows are located anew in what
-        the table consists of then, so that rows which were added meanwhile are deleted as well.
+        the table consists of then.
+    appended : what becomes of such rows in files that other writers add meanwhile: "take" to delete them as well,
+        "leave" to let them stay: only rows of files that the table had when the call began are deleted then, and the
+        report has the number of the others. If another writer replaces a file with such rows, that is an error, as the
+        new file is not told from others.
     timezone, threads : as for `Dataset.scan`.
     progress : called with (done, total) after each file that is read.
 
     Raises
     ------
     ConcurrentChangeError
-        Other writers have committed during each of the tries. Nothing was committed.
+        Other writers have committed during each of the tries, or replaced a file of which rows would stay. Nothing was
+        committed.
     ParquetBloomError
         The table does not allow it, a key does not fit its column, or a file cannot be read. Nothing was committed. Or
         it is not known whether the commit succeeded; the text says so.
     """
-    if mode not in ("hide", "rewrite"):
-        raise ParquetBloomError(f"mode must be 'hide' or 'rewrite', got {mode!r}")
-    require_retries(retries)
+    check_arguments(mode, retries, appended, threads)
     search = RowSearch.make(keys, on, where, dialect, ScanOptions(timezone, threads=threads))
     target = open_target(table, catalog, storage_options)
     find = partial(search.find, progress=progress)
-    return delete_found(DeletesPlanner(target, mode, dry_run, threads=threads), find, storage_options, retries)
+    deletes = DeletesPlanner(target, mode, dry_run, threads=threads)
+    return delete_found(deletes, find, storage_options, retries, appended)
+
+
+def check_arguments(mode: object, retries: object, appended: object, threads: object = None) -> None:
+    """Raise ParquetBloomError for arguments of `delete` that are none."""
+    require_choice("mode", mode, get_args(Mode))
+    require_choice("appended", appended, get_args(Appended))
+    require_integer("retries", retries, 0)
+    require_threads(threads)
 
 
 def delete_found(
-    deletes: DeletesPlanner, find: Find, storage_options: Mapping[str, object] | None, retries: int
+    deletes: DeletesPlanner,
+    find: Find,
+    storage_options: Mapping[str, object] | None,
+    retries: int,
+    appended: Appended = "take",
 ) -> DeleteReport:
     """Delete the rows of a table that a search finds in the latest state, by one commit; see `delete`."""
     started = time.perf_counter()
     target, dry_run = deletes.target, deletes.dry_run
     counts = KeyCounts()
     held: list[HeldCopy] = []
+    begun: tuple[set[str], set[str]] | None = None  # the files that the table had at first, and those that had rows
+    num_later = 0
 
     def search(state: TableState) -> FoundRows:
         nonlocal counts
@@ -182,23 +173,35 @@ def delete_found(
         counts = found.counts or counts
         return found
 
+    def choose(state: TableState, rows: RowsByPath) -> RowsByPath:
+        """Leave out rows of files that came later."""
+        nonlocal begun, num_later
+        if appended == "take":
+            return rows
+        live = {as_utf8(file.path) for file in state.files}
+        known, had_rows = begun = begun or (live, {*rows})
+        for path in sorted(had_rows - live):
+            problem = "another writer has replaced it, and rows of later files are to be left: run again"
+            raise ConcurrentChangeError(problem, path=path)
+        num_later = len(live - known)
+        return {path: each for path, each in rows.items() if path in known}
+
     def plan(state: TableState, new_files: NewFiles) -> Planned:
-        planned = deletes.plan(state, search(state).rows, "delete", new_files)
-        held[:] = list_held_by_table(target, state, bool(planned.change.hidden)) if planned.files else []
+        planned = deletes.plan(state, choose(state, search(state).rows), "delete", new_files)
+        if planned.files and not dry_run:
+            held[:] = list_held_by_table(target, state, planned.change)
         return planned
 
     done = commit(target, plan, retries=retries, dry_run=dry_run)
-    rows_after = search(target.read_state()).num_rows if done.planned.change.rewritten and not dry_run else None
+    rows_after = None
+    if done.planned.change.rewritten and not dry_run:
+        rows_after, unknown = search_again(lambda: search(target.read_state()).num_rows)
+        held += unknown
     return DeleteReport(
-        target.name,
-        done.old_version,
-        done.new_version,
-        done.planned.files,
-        counts.given,
-        counts.null,
-        rows_after,
-        () if dry_run else tuple(held),
-        dry_run=dry_run,
-        attempts=done.attempts,
-        seconds=time.perf_counter() - started,
+        **done.describe(target, dry_run, started),
+        num_keys=counts.given,
+        num_null_keys=counts.null,
+        rows_after=rows_after,
+        num_later=num_later,
+        held=tuple(held),
     )

@@ -25,10 +25,11 @@ from ..storage import is_local, is_url
 from ..storage.index_folder import Folder
 from ..storage.local.local_rewrite import leftovers_below
 from ..storage.paths import as_utf8, path_text
+from ..util.arguments import require_threads
 from ..util.threads import processors
 from .erase_report import ErasedFile, EraseReport
 from .find_rows import Find, RowsByPath, RowSearch
-from .held_copies import HeldCopy
+from .held_copies import HeldCopy, search_again
 
 _WAY_OUT = "; `parquet_bloom.delete(..., mode='rewrite')` erases rows of a Delta or Iceberg table"
 _Progress = Callable[[int, int], None]
@@ -111,6 +112,7 @@ def erase(
     >>> report = parquet_bloom.erase("events/", [912284217], on="user_id")  # doctest: +SKIP
     >>> print(report)  # doctest: +SKIP
     """
+    require_threads(threads)
     search = RowSearch.make(keys, on, where, dialect, ScanOptions(timezone, threads=threads))
     lake_source = ScanSource(lake, filesystem, storage_options, index, None, partitioning)
     num_threads = max(1, processors() if threads is None else threads)
@@ -226,13 +228,14 @@ def erase_found(request: EraseRequest, source: ScanSource, find: Find, write: Wr
     eraser = RowEraser(targets, tokens, outputs, source.filesystem, dry_run)
     with closing(write(list(targets), sizes, eraser)) as outcomes:
         _enter(request, report, sizes, outputs, outcomes)
+    unknown: list[HeldCopy] = []
     if not dry_run and output is not None:
-        written = [file.output for file in report.files]
-        report.rows_after = find(replace(source, paths=written, index=None)).num_rows if written else 0
+        written = replace(source, paths=[file.output for file in report.files], index=None)
+        report.rows_after, unknown = search_again(lambda: find(written).num_rows) if report.files else (0, [])
     elif not dry_run:
         pinned = source.with_partitions(partitions.names, partitions)  # some files may look like of another type
-        report.rows_after = _count_rows_after(pinned, versions, targets, find)
-    report.held = _find_held(source, output, index, report)
+        report.rows_after, unknown = search_again(lambda: _count_rows_after(pinned, versions, targets, find))
+    report.held = [*unknown, *_find_held(source, output, index, report)]
     report.seconds = time.perf_counter() - started
     if report.errors and request.on_error == "finish":
         raise FilesFailedError(report.errors, len(targets), report) from next(iter(report.errors.values()))

@@ -65,7 +65,7 @@ class EraseReport:
     files : the files that had such rows, and were written anew.
     errors : {path: error} of files that have such rows and stay as they were.
     rows_after : such rows that the lake, or the output, has when all was done, by a second search of what has changed
-        since the first one; None if none was made.
+        since the first one; None if none was made, or it has failed, as `held` says then.
     held : what may still hold the rows.
     dry_run : whether nothing was written.
     started : when it began.

@@ -183,6 +183,11 @@ def _read_positions(source: ScanSource, node: Node | None, options: ScanOptions)
             yield batch.column(PATH), batch.column(ROW)
 
 
+def find_live_rows(source: ScanSource) -> RowsByPath:
+    """Return the rows of files that are not deleted."""
+    return collect_rows(_read_positions(source, None, ScanOptions()))
+
+
 def collect_rows(positions: Iterable[tuple[pa.Array, pa.Array]]) -> RowsByPath:
     """Return positions by their paths."""
     found: dict[str, list[NDArray[np.int64]]] = {}

@@ -31,11 +31,13 @@ def fit(rows: pa.Table, schema: pa.Schema, path: str) -> pa.Table:
         if rows.column_names.count(column.name) != 1:
             number = "lack this column" if column.name not in rows.column_names else "have several columns of this name"
             raise UnknownColumnError(f"the rows {number} of the table", path=path, column=column.name)
-        fitted = _fit_column(_decode(rows[column.name]), column, path)
+        # Arrow takes the nulls that a null struct hides in its fields for nulls of these.
+        loose = column.with_type(_allow_nulls(column.type))
+        fitted = _fit_column(_decode(rows[column.name]), loose, path)
         missing = next(filter(None, (_find_null(chunk, column, column.name) for chunk in fitted.chunks)), None)
         if missing is not None:
             raise ParquetBloomError("the rows have a null, which the table does not allow", path=path, column=missing)
-        columns.append(fitted)
+        columns.append(pa.chunked_array([_disallow_nulls(chunk, column.type) for chunk in fitted.chunks], column.type))
     return pa.table(columns, schema=schema)
 
 
@@ -67,6 +69,38 @@ def _fit_column(values: pa.ChunkedArray, column: pa.Field, path: str) -> pa.Chun
     return fitted
 
 
+def _allow_nulls(kind: pa.DataType) -> pa.DataType:
+    """Return a type whose structs may have nulls in their fields."""
+    if not pa.types.is_struct(kind):
+        return kind
+    return pa.struct([field.with_type(_allow_nulls(field.type)).with_nullable(True) for field in kind])
+
+
+def _disallow_nulls(values: pa.Array, kind: pa.DataType) -> pa.Array:
+    """Return values in a type that `_allow_nulls` has made theirs of, once there is no null that it does not allow.
+
+    Fields without nulls get some value where a null struct hides one: the writer would take it for theirs.
+    """
+    if not pa.types.is_struct(kind):
+        return values
+    fields = [*kind]
+    parts = [_disallow_nulls(values.field(number), field.type) for number, field in enumerate(fields)]
+    parts = [part if field.nullable else _drop_nulls(part) for part, field in zip(parts, fields, strict=True)]
+    return pa.StructArray.from_arrays(parts, fields=fields, mask=values.is_null() if values.null_count else None)
+
+
+def _drop_nulls(values: pa.Array) -> pa.Array:
+    """Return values with whatever lies in the place of nulls; lists and maps as they are."""
+    if not values.null_count or pa.types.is_list(values.type) or pa.types.is_map(values.type):
+        return values
+    if pa.types.is_struct(values.type):
+        parts = [values.field(number) for number in range(values.type.num_fields)]
+        return pa.StructArray.from_arrays(parts, fields=[*values.type])
+    if isinstance(values.type, pa.BaseExtensionType):
+        return pa.ExtensionArray.from_storage(values.type, _drop_nulls(values.storage))
+    return pa.Array.from_buffers(values.type, len(values), [None, *values.buffers()[1:]], 0, values.offset)
+
+
 def _find_null(values: pa.Array, field: pa.Field, name: str) -> str | None:
     """Return the first field that has a null and may have none, among a column and what is nested in it."""
     if not field.nullable and values.null_count:
@@ -76,7 +110,7 @@ def _find_null(values: pa.Array, field: pa.Field, name: str) -> str | None:
     present = keep(values, values.is_valid()) if values.null_count else values
     parts = present.flatten() if pa.types.is_struct(values.type) else [_flatten(present)]
     for number, part in enumerate(parts):
-        inner = values.type.field(number)
+        inner = field.type.field(number)
         found = _find_null(part, inner, f"{name}.{inner.name}")
         if found is not None:
             return found

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Literal
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal, get_args
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from ..errors import ParquetBloomError, PredicateError, UnknownColumnError, printable, shortened
+from ..errors import ParquetBloomError, PredicateError, UnknownColumnError
 from ..file.many_files import Progress
 from ..redaction import shown_redacted
 from ..scan.lookup.key_chunks import list_columns
@@ -20,9 +20,10 @@ from ..scan.scan_options import ScanOptions
 from ..tables.embed.embed_table import open_target
 from ..tables.embed.new_files import NewFiles
 from ..tables.embed.table_target import TableState
+from ..util.arguments import require_choice, require_integer, require_threads
 from ..util.arrow_values import keep, take
 from ..util.messages import count
-from .commit_rows import ChangedFile, DeletesPlanner, Planned, commit, make_source, require_retries
+from .commit_rows import ChangeReport, DeletesPlanner, Planned, commit, make_source
 from .find_rows import RowsByPath, RowSearch, show_stored
 from .fit_rows import fit
 
@@ -33,69 +34,36 @@ if TYPE_CHECKING:
 
 WhenMatched = Literal["update", "keep"]
 
-_SHOWN = 20  # files that the text of a report lists
 SHOWN_KEYS = 3
 
 
 @shown_redacted
-@dataclass(frozen=True)
-class UpsertReport:
+@dataclass(frozen=True, kw_only=True)
+class UpsertReport(ChangeReport):
     """The result of `upsert`.
 
     Attributes
     ----------
-    table, old_version, new_version, dry_run, attempts, seconds : as of `DeleteReport`.
-    files : the files of which rows were replaced.
     added : the files of the new rows; in a dry run none.
     num_added : rows that were added, those in place of others included.
     num_kept : rows that were given and not added, as the table has their keys.
     num_null_keys : rows that were given and have a null in their key, which equals no other; they are added.
     """
 
-    table: str
-    old_version: int | None
-    new_version: int | None
-    files: tuple[ChangedFile, ...] = field(default=())
-    added: tuple[str, ...] = field(default=())
+    added: tuple[str, ...] = ()
     num_added: int = 0
     num_kept: int = 0
     num_null_keys: int = 0
-    dry_run: bool = False
-    attempts: int = 0
-    seconds: float = 0.0
-
-    @property
-    def changed(self) -> bool:
-        """Whether a commit was made."""
-        return self.old_version != self.new_version
 
     @property
     def num_replaced(self) -> int:
         """Number of rows of the table that were deleted, as rows with their keys were given."""
-        return sum(file.num_rows for file in self.files)
+        return self.num_deleted
 
     def to_dict(self) -> dict[str, Any]:
         """Return the figures as JSON can hold them."""
-        return {
-            "table": self.table,
-            "old_version": self.old_version,
-            "new_version": self.new_version,
-            "rows_added": self.num_added,
-            "rows_replaced": self.num_replaced,
-            "rows_kept": self.num_kept,
-            "null_keys": self.num_null_keys,
-            "dry_run": self.dry_run,
-            "attempts": self.attempts,
-            "seconds": round(self.seconds, 6),
-            "files": [file.to_dict() for file in self.files],
-            "added": list(self.added),
-        }
-
-    def __str__(self) -> str:
-        lines = [f"{file.how}: {file.num_rows:,} of {printable(shortened(file.path))}" for file in self.files[:_SHOWN]]
-        if len(self.files) > _SHOWN:
-            lines.append(f"... and {count(len(self.files) - _SHOWN, 'more file')}")
-        return "\n".join([*lines, f"{printable(self.table)}: {self.summary}"])
+        rows = {"rows_added": self.num_added, "rows_replaced": self.num_replaced, "rows_kept": self.num_kept}
+        return self.add_facts({**rows, "null_keys": self.num_null_keys}, {"added": list(self.added)})
 
     @property
     def summary(self) -> str:
@@ -103,10 +71,8 @@ class UpsertReport:
         text = f"{count(self.num_added, 'row')} {'would be ' if self.dry_run else ''}added"
         text += f", {self.num_replaced:,} of the table replaced"
         text += f", {self.num_kept:,} left out, as the table has their keys" if self.num_kept else ""
-        text += (
-            f"; {self.num_null_keys:,} with a null in their key, which equals no other" if self.num_null_keys else ""
-        )
-        return text + (f"; version {self.old_version} -> {self.new_version}" if self.changed else "")
+        null = f"; {self.num_null_keys:,} with a null in their key, which equals no other"
+        return text + (null if self.num_null_keys else "")
 
 
 def upsert(
@@ -152,7 +118,7 @@ def upsert(
         whether the commit succeeded; the text says so.
     """
     started = time.perf_counter()
-    names = check_arguments(on, when_matched, retries)
+    names = check_arguments(on, when_matched, retries, threads)
     given = _read(rows)
     target = open_target(table, catalog, storage_options)
     deletes = DeletesPlanner(target, dry_run=dry_run, threads=threads)
@@ -180,25 +146,19 @@ def upsert(
 
     done = commit(target, plan, retries=retries, dry_run=dry_run)
     return UpsertReport(
-        target.name,
-        done.old_version,
-        done.new_version,
-        done.planned.files,
-        tuple(file.path for file in done.planned.change.added),
-        given.num_rows - num_kept,
-        num_kept,
-        num_null,
-        dry_run,
-        done.attempts,
-        time.perf_counter() - started,
+        **done.describe(target, dry_run, started),
+        added=tuple(file.path for file in done.planned.change.added),
+        num_added=given.num_rows - num_kept,
+        num_kept=num_kept,
+        num_null_keys=num_null,
     )
 
 
-def check_arguments(on: str | Sequence[str], when_matched: str, retries: object) -> list[str]:
+def check_arguments(on: str | Sequence[str], when_matched: str, retries: object, threads: object = None) -> list[str]:
     """Return the names of the key's columns; raise ParquetBloomError for arguments that are none."""
-    if when_matched not in ("update", "keep"):
-        raise ParquetBloomError(f"when_matched must be 'update' or 'keep', got {when_matched!r}")
-    require_retries(retries)
+    require_choice("when_matched", when_matched, get_args(WhenMatched))
+    require_integer("retries", retries, 0)
+    require_threads(threads)
     return list(list_columns(on))
 
 

@@ -42,6 +42,14 @@ from .encode_chunk import (
 )
 from .file_rewrite import Owner, Sink, open_for_edit, refuse_pages_beyond, refuse_uneditable, rewrite_file
 from .identity import version_token
+from .numbered_column import (
+    ARROW_SCHEMA,
+    NumberedChunk,
+    NumberedColumn,
+    add_to_schema,
+    choose_columns,
+    encode_numbers,
+)
 
 # Fields of FileMetaData, RowGroup and ColumnChunk.
 _NUM_ROWS, _ROW_GROUPS = 3, 4
@@ -114,7 +122,14 @@ class DroppedRows:
     lost: list[LostPart] = field(default_factory=list)
 
 
-def drop_rows(file: BloomFile, rows: NDArray[np.int64], new: Sink, *, threads: int | None = None) -> DroppedRows:
+def drop_rows(
+    file: BloomFile,
+    rows: NDArray[np.int64],
+    new: Sink,
+    *,
+    numbered: Sequence[NumberedColumn] = (),
+    threads: int | None = None,
+) -> DroppedRows:
     """Write a file anew, without some rows.
 
     Schema, key-value metadata and all else that the footer says of the file stay. Chunks that are encoded anew have
@@ -125,6 +140,7 @@ def drop_rows(file: BloomFile, rows: NDArray[np.int64], new: Sink, *, threads: i
     ----------
     rows : numbers of the rows in the file, ascending, none twice.
     new : where the file is written to; not committed.
+    numbered : columns that the new file gets if the old one has not got them.
     threads : column chunks encoded at a time; None for one per processor. Each takes the memory of its rows, decoded
         and encoded.
 
@@ -135,7 +151,7 @@ def drop_rows(file: BloomFile, rows: NDArray[np.int64], new: Sink, *, threads: i
         in other files, or of a later format; parts of the file overlap, or their extent is not certain; a chunk cannot
         be decoded, or not be encoded as it was.
     """
-    plan = _Plan(file, rows)
+    plan = _Plan(file, rows, choose_columns(file, numbered))
     job = _Job(plan, new)
     with in_order(job.encode, job.todo(), threads or processors()) as encoded:
         job.write(encoded)
@@ -150,6 +166,7 @@ def write_without_rows(
     token: bytes | None = None,
     filesystem: object | None = None,
     in_table: bool = False,
+    numbered: Sequence[NumberedColumn] = (),
     dry_run: bool = False,
     threads: int | None = None,
 ) -> DroppedRows:
@@ -159,7 +176,7 @@ def write_without_rows(
     ----------
     path, output : the file, and where to write; None replaces the file itself, in one step. A file whose rows all stay
         is not replaced, but written to another path as it is.
-    rows, threads : as for `drop_rows`.
+    rows, numbered, threads : as for `drop_rows`.
     token : the version of the file that the rows are of (see `identity.version_token`); None if the caller knows it.
     filesystem : of both paths, resolved.
     in_table : whether the caller commits `output` to the table that tracks the file.
@@ -181,7 +198,7 @@ def write_without_rows(
         reports = []
 
         def write(new: Sink) -> bool:
-            reports.append(drop_rows(file, rows, new, threads=threads))
+            reports.append(drop_rows(file, rows, new, numbered=numbered, threads=threads))
             return len(rows) > 0
 
         rewrite_file(file, target, filesystem, dry_run, write)
@@ -196,11 +213,12 @@ class _Plan:
     kept : {row group: for each of its rows, whether it stays}, of those that lose some.
     gone : row groups that lose all rows.
     parts : all parts of the file that the footer refers to, in the order of the file.
+    numbered : columns that the new file has besides.
     """
 
-    def __init__(self, file: BloomFile, rows: NDArray[np.int64]):
+    def __init__(self, file: BloomFile, rows: NDArray[np.int64], numbered: Sequence[NumberedColumn] = ()):
         self.file, self.footer = file, file.footer
-        self.rows = rows
+        self.rows, self.numbered = rows, numbered
         self._refuse()
         self.kept, self.gone = self._divide(rows)
         self.parts = self._find_parts()
@@ -309,6 +327,7 @@ class _Job:
         self._encoders: dict[int, ChunkEncoder] = {}
         self._encoded: dict[Owner, EncodedChunk] = {}  # their pages are written and let go first
         self._places: dict[tuple[Owner, str], tuple[int, int]] = {}
+        self._numbers: dict[int, list[tuple[int, NumberedChunk]]] = {}  # by row group, with their places
         num_rows = len(plan.rows)
         self.report = DroppedRows(num_rows, plan.footer.num_rows - num_rows, len(plan.kept), removed=len(plan.gone))
         self.report.copied = plan.footer.num_row_groups - len(plan.kept) - len(plan.gone)
@@ -348,6 +367,7 @@ class _Job:
                 self._put(part, shift_offset_index(index, shift))
         if run:
             self._copy_run(run)
+        self._write_numbers()
         footer = self._make_footer()
         self._check(Footer(footer, new.tell()))
         new.write(footer)
@@ -400,6 +420,21 @@ class _Job:
         if data:
             self._put(part, data)
 
+    def _write_numbers(self) -> None:
+        """Write the columns that the new file has besides."""
+        if not self._plan.numbered:
+            return
+        first = 0
+        for row_group, num_rows in enumerate(self._footer.row_groups["num_rows"].tolist()):
+            keep = self._plan.kept.get(row_group)
+            kept = np.ones(num_rows, np.bool_) if keep is None else keep
+            for column in () if row_group in self._plan.gone else self._plan.numbered:
+                chunk = encode_numbers(column, column.number(first, kept))
+                self._numbers.setdefault(row_group, []).append((self._new.tell(), chunk))
+                self._new.write(chunk.pages)
+                self.report.bytes_encoded += len(chunk.pages)
+            first += num_rows
+
     # ------------------------------------------------------------------------------------------------- the footer
 
     def _make_footer(self) -> bytes:
@@ -412,13 +447,14 @@ class _Job:
                 groups.append(group)
         metadata.set(_NUM_ROWS, I64, self.report.rows_left)
         metadata.set_structs(_ROW_GROUPS, groups)
+        if self._plan.numbered:
+            add_to_schema(metadata, self._plan.numbered, self._file.path)
         return metadata.encode()
 
     def _change_row_group(self, row_group: int, group: EncodedStruct, ordinal: int) -> None:
         chunks = group.structs(_COLUMNS)
         for column, chunk in enumerate(chunks):
             self._change_chunk((row_group, column), chunk)
-        group.set_structs(_COLUMNS, chunks)
         sizes = [self._places[(row_group, column), _PAGES] for column in range(len(chunks))]
         if _GROUP_OFFSET in group:
             group.set(_GROUP_OFFSET, I64, min((start for start, _ in sizes), default=0))
@@ -430,6 +466,14 @@ class _Job:
             group.set(_TOTAL_BYTES, I64, sum(chunk.uncompressed_size for chunk in encoded))
             if _TOTAL_COMPRESSED in group:
                 group.set(_TOTAL_COMPRESSED, I64, sum(length for _, length in sizes))
+        for start, numbers in self._numbers.get(row_group, ()):
+            place_chunk(numbers.chunk, numbers.metadata, start)
+            numbers.chunk.set(_CHUNK_OFFSET, I64, 0)
+            chunks.append(numbers.chunk)
+            for number in (_TOTAL_BYTES, _TOTAL_COMPRESSED):
+                if number in group:
+                    group.set(number, I64, group.integer(number) + len(numbers.pages))
+        group.set_structs(_COLUMNS, chunks)
 
     def _change_chunk(self, owner: Owner, chunk: EncodedStruct) -> None:
         old_start, (start, _) = self._start_of(owner), self._places[owner, _PAGES]
@@ -460,20 +504,27 @@ class _Job:
         """Raise MalformedFooterError unless the new footer says what was written, and else what the old one does."""
         old, kept, owners = self._footer, self._plan.kept, []
         rows = []
+        numbers: list[tuple[int, int]] = []
         for row_group in range(old.num_row_groups):
             if row_group not in self._plan.gone:
                 rows.append(int(kept[row_group].sum()) if row_group in kept else old.num_rows_of(row_group))
                 owners += [(row_group, leaf.index) for leaf in self._file.leaves]
+                numbers += [(start, len(chunk.pages)) for start, chunk in self._numbers.get(row_group, ())]
+        num_old, num_new = len(self._file.leaves), len(self._plan.numbered)
+        is_new = np.arange(len(footer.chunks)) % max(1, num_old + num_new) >= num_old
         is_same = (
             footer.row_groups["num_rows"].tolist() == rows
             and footer.num_rows == sum(rows) == self.report.rows_left
-            and len(footer.chunks) == len(owners)
-            and footer.schema == old.schema
-            and footer.key_value_metadata == old.key_value_metadata
+            and len(footer.chunks) == len(owners) + len(numbers)
+            and footer.schema[1 : len(old.schema)] == old.schema[1:]
+            and len(footer.schema) == len(old.schema) + num_new
+            and self._list_metadata(footer) == self._list_metadata(old)
             and footer.created_by == old.created_by
-            and footer.column_orders == old.column_orders
+            and footer.column_orders[:num_old] == old.column_orders
         )
-        for number, owner in enumerate(owners if is_same else ()):
+        found = zip(footer.first_pages[is_new].tolist(), footer.chunks["compressed_size"][is_new].tolist(), strict=True)
+        is_same &= [*found] == numbers
+        for number, owner in zip(np.flatnonzero(~is_new).tolist(), owners if is_same else (), strict=False):
             record, before = footer.chunks[number], self._file.record(owner[0], self._file.leaves[owner[1]])
             place = int(footer.first_pages[number]), int(record["compressed_size"])
             is_same &= place == self._places[owner, _PAGES]
@@ -483,7 +534,12 @@ class _Job:
                 is_same &= all(record[name] == before[name] for name in names)
             for kind in (_FILTER, _COLUMN_INDEX, _OFFSET_INDEX):
                 expected = self._places.get((owner, kind), (-1, -1))
-                found = int(record[f"{kind}_offset"]), int(record[f"{kind}_length"])
-                is_same &= found == expected or (kind == _FILTER and found == (expected[0], -1))
+                told = int(record[f"{kind}_offset"]), int(record[f"{kind}_length"])
+                is_same &= told == expected or (kind == _FILTER and told == (expected[0], -1))
         if not is_same:
             raise MalformedFooterError("metadata: the new footer does not say what was written; nothing was changed")
+
+    def _list_metadata(self, footer: Footer) -> dict[bytes, bytes]:
+        """Return the key-value metadata that stays as it is."""
+        changed = (ARROW_SCHEMA,) if self._plan.numbered else ()
+        return {key: value for key, value in footer.key_value_metadata.items() if key not in changed}

@@ -14,6 +14,7 @@ from ..errors import FilesFailedError, ManagedTableError, ParquetBloomError, pri
 from ..storage import is_local, is_url, list_files, object_location
 from ..storage.listing import as_path_list
 from ..storage.paths import GivenPath, GivenPaths, as_arrow_filesystem, find_places
+from ..util.arguments import require_threads
 from ..util.messages import count
 from ..util.threads import in_order, processors, raise_if_stopped
 
@@ -178,9 +179,8 @@ class RunOptions:
     waits: bool = False
 
     def __post_init__(self) -> None:
-        threads, on_error = self.threads, self.on_error
-        if threads is not None and (isinstance(threads, bool) or not isinstance(threads, int) or threads < 1):
-            raise ParquetBloomError(f"threads must be an integer of at least 1, got {threads!r}")
+        on_error = self.on_error
+        require_threads(self.threads)
         if not callable(on_error) and on_error not in ("finish", "raise", "report"):
             raise ParquetBloomError(f"on_error must be 'finish', 'raise', 'report' or a function, got {on_error!r}")
 

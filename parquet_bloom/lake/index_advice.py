@@ -18,6 +18,7 @@ from ..file.pages.row_group_batch import RowGroupBatch, RowGroups
 from ..metadata.footer import SchemaLeaf
 from ..predicate.key_expression import GRAMS, KeyExpression
 from ..storage import is_local, resolve_filesystem
+from ..util.arguments import require_integer
 from ..util.messages import format_bytes
 from . import lake_files as sources
 from . import layouts
@@ -174,8 +175,7 @@ def advise_index(
     considered.sort(key=lambda units: GRANULARITIES.index(units.granularity))
     if not considered:
         raise ParquetBloomError("granularities are one or more of 'file', 'row_group' and 'zone'")
-    if type(sample) is not int or sample < 1:
-        raise ParquetBloomError(f"sample must be an integer of at least 1, got {sample!r}")
+    require_integer("sample", sample, 1)
     filesystem = resolve_filesystem(lake_filesystem, lake_storage_options)
     listing = sources.list_lake(lake, filesystem, lake_storage_options)
     entries = listing.entries

@@ -16,6 +16,7 @@ from ..errors import IndexInUseError, ParquetBloomError, StorageError
 from ..storage import is_local, resolve_filesystem
 from ..storage.index_folder import Folder
 from ..tables.table_snapshot import Table, TableFiles
+from ..util.arguments import require_integer
 from ..util.threads import processors
 from . import index_manifest as manifests
 from . import lake_files as sources
@@ -299,5 +300,4 @@ def _require_no_overwriting(folder: Folder, manifest: IndexManifest) -> None:
 def _require(**numbers: object) -> None:
     """Raise ParquetBloomError unless all arguments are integers of at least 1."""
     for name, number in numbers.items():
-        if type(number) is not int or number < 1:
-            raise ParquetBloomError(f"{name} must be an integer of at least 1, got {number!r}")
+        require_integer(name, number, 1)

@@ -21,6 +21,7 @@ from ..storage import Entry, is_local, is_url, resolve_filesystem
 from ..storage.confined import ConfinedFolders, confine
 from ..storage.index_folder import Folder
 from ..tables.table_snapshot import Table
+from ..util.arguments import require_integer
 from ..util.messages import count
 from ..util.threads import in_order
 from . import lake_files as sources
@@ -363,8 +364,7 @@ class LakeIndexReader:
         sample : number of random live files of which every value is read and looked up.
         progress : called with (done, total) after each part and each file.
         """
-        if type(sample) is not int or sample < 0:
-            raise ParquetBloomError(f"sample must be an integer of at least 0, got {sample!r}")
+        require_integer("sample", sample, 0)
         return _check(self._state, self._lake.filesystem, sample, progress)
 
     def snapshot(self) -> IndexSnapshot:

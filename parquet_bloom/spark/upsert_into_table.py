@@ -31,6 +31,7 @@ from ..redaction import shown_redacted
 from ..tables.embed.embed_table import open_target
 from ..tables.embed.new_files import NewFiles
 from ..tables.embed.table_target import NewFile, RowFileWriter, TableState
+from .delete_from_table import write_on_executors
 from .jobs.file_tasks import find_secrets
 from .jobs.run_files import collect_results, run_with_progress
 from .locate_rows import find_key_type, locate, select_keys
@@ -88,7 +89,7 @@ def upsert(
     if unknown is not None:
         raise UnreadableColumnError(f"rows cannot have values of the type {unknown.simpleString()}")
     target = open_target(table, catalog, storage_options)
-    deletes = DeletesPlanner(target, dry_run=dry_run)
+    deletes = DeletesPlanner(target, dry_run=dry_run, write=write_on_executors(spark, storage_options))
     key = names[0] if len(names) == 1 else names
     kept = rows.localCheckpoint()
     given = kept.count()
@@ -122,17 +123,11 @@ def upsert(
 
     done = commit(target, plan, retries=retries, dry_run=dry_run)
     return UpsertReport(
-        target.name,
-        done.old_version,
-        done.new_version,
-        done.planned.files,
-        tuple(file.path for file in done.planned.change.added),
-        given - num_kept,
-        num_kept,
-        num_null,
-        dry_run,
-        done.attempts,
-        time.perf_counter() - started,
+        **done.describe(target, dry_run, started),
+        added=tuple(file.path for file in done.planned.change.added),
+        num_added=given - num_kept,
+        num_kept=num_kept,
+        num_null_keys=num_null,
     )
 
 

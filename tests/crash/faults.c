@@ -1,7 +1,7 @@
 /* Calls that change what is on disk, counted, noted and cut; loaded before the C library (LD_PRELOAD).
  *
  * Nothing happens until `faults_start`. From then on each call that changes a file or folder whose path is one of those
- * given gets a number, from 1; a line in the log says which call it was and what came of it; and rules say what happens
+ * given, and after `faults_reads` also each that opens one to read it ("read"), gets a number, from 1; a line in the log says which call it was and what came of it; and rules say what happens
  * at which numbers, in place of the call or around it:
  *
  *   before it, after it, or in the middle (half of a write's bytes are written) the process kills itself, or asks
@@ -43,7 +43,7 @@ typedef struct {
 } Rule;
 
 static Rule rules[16];
-static int num_rules, active, log_file = -1, asking = -1, answer = -1;
+static int num_rules, active, counts_reads, log_file = -1, asking = -1, answer = -1;
 static long count;
 static char roots[4][PATH_MAX];
 static int num_roots;
@@ -77,6 +77,8 @@ void faults_rule(long first, long last, const char *calls, int when, int action)
     rule->when = when;
     rule->action = action;
 }
+
+void faults_reads(void) { counts_reads = 1; }
 
 long faults_stop(void) {
     active = 0;
@@ -219,7 +221,10 @@ static int changes(int flags) { return (flags & O_ACCMODE) != O_RDONLY || flags 
 
 static int opening(int folder, const char *name, int flags, mode_t mode, const char *named) {
     GENUINE(int, openat, int, const char *, int, ...);
-    if (!changes(flags)) return genuine(folder, name, flags, mode);
+    if (!changes(flags)) {
+        if (!counts_reads) return genuine(folder, name, flags, mode);
+        named = "read";
+    }
     ON_NAME(folder, name, named) return genuine(folder, name, flags, mode);
     call.length = flags;
     int failing = begin(&call);

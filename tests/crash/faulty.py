@@ -105,13 +105,14 @@ class Commands:
         rules: Sequence[Rule] = (),
         on_asked: Callable[[], None] | None = None,
         program: str = "parquet_bloom.cli",
+        reads: bool = False,
     ) -> Outcome:
         """Run a command while calls below folders are counted, and rules hold; temporary files go to the last one.
 
-        `program` is the module whose `main` takes the arguments.
+        `program` is the module whose `main` takes the arguments; `reads` counts also calls that open a file to read it.
         """
         job = {"arguments": arguments, "under": ":".join(map(str, under)), "rules": rules, "log": str(self._log)}
-        job["program"] = program
+        job["program"], job["reads"] = program, reads
         job["scratch"] = str(under[-1])
         self._say(json.dumps(job))
         answer = self._heard()
@@ -154,6 +155,8 @@ def work(job: dict[str, Any], log: int, pipes: tuple[int, int], out: Any, err: A
     library.faults_rule.argtypes = [ctypes.c_long, ctypes.c_long, ctypes.c_char_p, ctypes.c_int, ctypes.c_int]
     for first, last, calls, when, action in job["rules"]:
         library.faults_rule(first, last, calls.encode(), when, action)
+    if job["reads"]:
+        library.faults_reads()
     library.faults_start(os.fsencode(job["under"]), log, *pipes)
     code = main(job["arguments"])
     library.faults_stop()

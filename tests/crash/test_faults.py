@@ -19,6 +19,7 @@ import pytest
 from faulty import AFTER, BEFORE, EVER, HALF, INTERRUPT, KILL, SHORT, WRITES, Rule
 from scenarios import LEFTOVER, SCENARIOS, leftovers, moments, reported, table
 from support.scale import sampled
+from support.writers import changing_tables as tables
 
 import parquet_bloom
 from parquet_bloom.cli import main
@@ -242,6 +243,7 @@ def test_a_disk_that_is_full(disk, spare, capsys):
         ["embed", path, "--column", "id", "--in-place"],
         ["embed", path, "--column", "name", "-o", disk / "out" / "a.parquet"],
         ["zones", "build", path, "--column", "id", "-o", disk / "ids.zones.parquet"],
+        ["erase", path, "--where", "id < 700", "--in-place", "--yes"],
     )
     for command in commands:
         assert main([str(argument) for argument in command]) == 2
@@ -260,15 +262,24 @@ def test_a_disk_that_is_full(disk, spare, capsys):
 
 
 def test_a_disk_that_may_only_be_read(disk, capsys):
-    path = disk / "a.parquet"
+    pytest.importorskip("deltalake")
+    path, root = disk / "a.parquet", tables.make_delta(disk / "t", 1, partitioned=False)
     pq.write_table(table(1), path)
-    data = path.read_bytes()
+    pq.write_table(tables.rows(7, 1), disk / "more.parquet")
+    data, rows = path.read_bytes(), tables.read_delta(root)
     subprocess.run(["mount", "-o", "remount,ro", disk], check=True)
-    for command in (["embed", path, "--column", "id", "--in-place"], ["index", "create", disk / "index", "id"]):
+    commands = (
+        ["embed", path, "--column", "id", "--in-place"],
+        ["index", "create", disk / "index", "id"],
+        ["erase", path, "--where", "id < 700", "--in-place", "--yes"],
+        ["delete", root, "--key", "id=7", "--commit", "--yes"],
+        ["upsert", root, "--rows", disk / "more.parquet", "--on", "id", "--commit", "--yes"],
+    )
+    for command in commands:
         assert main([str(argument) for argument in command]) == 2
         (line,) = reported(capsys.readouterr().err)
         assert "Read-only file system" in line or "may not be written" in line
-    assert path.read_bytes() == data
+    assert (path.read_bytes(), tables.read_delta(root)) == (data, rows)
 
 
 # Power losses

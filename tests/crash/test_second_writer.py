@@ -90,7 +90,8 @@ def disturbed(staged, way, moments):
         about = f"{way} at {staged.undisturbed.calls[number - 1].name}, {number}: {outcome.code} {outcome.err}"
         writer.close()
         assert data == writer.expected, f"{about}: {len(data or b'')} bytes"
-        assert outcome.code in (0, 2), about
+        # What came after ours may have rows that were to be erased, or be no file that can be searched for them.
+        assert outcome.code in (0, 2) or (outcome.code == 1 and "searched again" in outcome.err), about
         if outcome.code == 2:
             num_reported += 1
             assert len(reported(outcome.err)) == 1, about
@@ -114,13 +115,15 @@ WAYS = ["replaces", "hadoop replaces", "appends", "overwrites", "truncates", "re
 
 @pytest.mark.long
 @pytest.mark.parametrize("way", WAYS)
-@pytest.mark.parametrize("name", ["embed", "drop"])
+@pytest.mark.parametrize("name", ["embed", "drop", "erase"])
 def test_at_each_call(name, way, stage):
     staged = stage(name)
     at, moments = moments_of(staged, "exchange")
     num_reported = disturbed(staged, way, moments)
-    # Every change of the old file is noticed; one of the new file is none of the command's business.
-    assert num_reported == (len(moments) if way == "held" else at)
+    # Every change of the old file is noticed; one of the new file is none of the command's business. The two files that
+    # rows are erased from are written at the same time, so that its calls come in any order.
+    if name != "erase":
+        assert num_reported == (len(moments) if way == "held" else at)
 
 
 # These open the file right after the exchange, and so wait until the kernel breaks the command's lease, for 45 s.

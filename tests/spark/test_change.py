@@ -13,7 +13,7 @@ from support.writers import changing_tables as tables
 
 import parquet_bloom
 import parquet_bloom.spark
-from parquet_bloom.change import erase_files
+from parquet_bloom.change import commit_rows, erase_files
 from parquet_bloom.errors import (
     ConcurrentChangeError,
     FilesFailedError,
@@ -94,6 +94,40 @@ def test_delete_from_delta(spark: Any, tmp_path: Path) -> None:
     assert list_ids(root) == without(5, 7, 150, 310, 20, 399, 30)
 
 
+def test_files_are_written_anew_by_executors(
+    spark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, s3: Any
+) -> None:
+    """Of a table with deletion vectors that is told so, of one without any, and of one in a store."""
+    root = make_delta(tmp_path / "a täble")
+    write = commit_rows.write_without_rows
+    monkeypatch.setattr(commit_rows, "write_without_rows", None)  # of this process; executors have their own
+    keys = spark.createDataFrame([(7,), (150,)], "id long")
+    parquet_bloom.spark.delete(spark, root, [5, 151], "id")
+    dry = parquet_bloom.spark.delete(spark, root, keys, "id", mode="rewrite", dry_run=True)
+    report = parquet_bloom.spark.delete(spark, root, keys, "id", mode="rewrite")
+    sizes = [file.new_size for file in report.files]
+    assert [file.new_size for file in dry.files] == sizes == [os.path.getsize(file.output) for file in report.files]
+    assert ({file.how for file in report.files}, report.rows_after) == ({"rewritten"}, 0)
+    assert [pq.read_metadata(file.output).num_rows for file in report.files] == [ROWS - 2, ROWS - 2]
+    assert list_ids(root) == without(5, 7, 150, 151)
+    with pytest.raises(ParquetBloomError, match="mode must be 'hide' or 'rewrite', got 'shred'"):
+        parquet_bloom.spark.delete(spark, root, keys, "id", mode="shred")
+    plain = str(tmp_path / "plain")
+    deltalake.write_deltalake(plain, make_rows(0))
+    rows = spark.createDataFrame(make_rows(0).slice(3, 2))
+    assert parquet_bloom.spark.upsert(spark, plain, rows, "id").files[0].how == "rewritten"
+    assert list_ids(plain) == [*range(ROWS)]
+    for path in (path for path in Path(plain).rglob("*") if path.is_file()):
+        s3.put(str(path.relative_to(tmp_path)), path.read_bytes())
+    options = s3.storage_options
+    report = parquet_bloom.spark.delete(spark, s3.url("plain"), keys, "id", storage_options=options)
+    assert (report.num_rows, report.rows_after) == (1, 0)
+    monkeypatch.setattr(commit_rows, "write_without_rows", write)
+    Path(parquet_bloom.delta(root).read_snapshot().files[0].path).write_bytes(b"PAR1" * 9)
+    with pytest.raises(ParquetBloomError, match=r"\.parquet: "):
+        parquet_bloom.spark.delete(spark, root, where="id >= 0 AND id < 2", mode="rewrite")
+
+
 def test_delete_by_keys_that_are_joined(spark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(search_rows, "SENT_KEYS", 2)
     root = make_delta(tmp_path / "t")
@@ -147,6 +181,10 @@ def test_rows_are_located_anew_after_a_conflict(spark: Any, tmp_path: Path, monk
     report = parquet_bloom.spark.delete(spark, root, keys, "id")
     assert (report.attempts, report.num_rows, report.num_keys) == (2, 3, 2)
     assert 150 not in list_ids(root)
+    writers.append(make_rows(0))
+    report = parquet_bloom.spark.delete(spark, root, [7], "id", appended="leave")
+    assert (report.attempts, report.num_rows, report.num_later) == (2, 1, 1)
+    assert 7 in list_ids(root)
 
 
 def test_bad_arguments(spark: Any, tmp_path: Path) -> None:

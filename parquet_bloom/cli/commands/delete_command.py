@@ -8,10 +8,10 @@ import click
 
 from ...change import delete_rows
 from ...change.commit_rows import Mode
-from ...change.delete_rows import DeleteReport
+from ...change.delete_rows import Appended, DeleteReport
 from ...util.messages import count
-from ..command import CommandOptions, command, flag, group, option, usage_error
-from ..options.choice_options import YES, ChosenRows, require_terminal
+from ..command import CommandOptions, command, group, option
+from ..options.choice_options import ChosenRows, RowCommit, require_terminal
 from ..options.shared_options import OPTIONAL_PATHS
 from ..options.table_options import TableRequest
 from ..output.output import Output
@@ -41,13 +41,13 @@ class DeleteOptions(CommandOptions):
         type=click.Choice(("hide", "rewrite")),
         default="hide",
     )
-    commit: bool = flag("Delete the rows; this or --dry-run is required.")
-    dry_run: bool = flag("Write and commit nothing; print the files and how many of their rows would be deleted.")
-    yes: bool = YES
-    retries: int | None = option(
-        "N",
-        "How often to begin again when other writers have committed meanwhile; 10 by default.",
-        type=click.IntRange(min=0),
+    change = group(RowCommit)
+    appended: Appended = option(
+        None,
+        "What becomes of such rows in files that other writers add meanwhile. take: they are deleted as well; leave: "
+        "they stay, and the number of these files is printed.",
+        type=click.Choice(("take", "leave")),
+        default="take",
     )
     table = group(TableRequest)
 
@@ -69,23 +69,22 @@ def delete(output: Output, given: DeleteOptions) -> int:
       parquet-bloom delete events/ --where "day < DATE '2020-01-01'" --commit --yes
       parquet-bloom delete --iceberg-catalog prod --table db.events --keys erase.txt --on "lower(email)" --commit
     """
-    if given.commit == given.dry_run:
-        raise usage_error("one of --commit and --dry-run is required" + (", not both" if given.commit else ""))
+    change = given.change
+    change.require_one()
     table = given.table.find_to_change(given.paths, output)
-    options: dict[str, Any] = {"mode": given.mode, "storage_options": output.storage_options}
-    options |= {} if given.retries is None else {"retries": given.retries}
-    asks = given.commit and not given.yes
+    options: dict[str, Any] = change.arguments | {"mode": given.mode, "appended": given.appended}
+    options |= {"storage_options": output.storage_options}
     with given.rows.open(given.paths, output) as rows:
-        if asks:
+        if change.asks:
             require_terminal()
         schema = None if rows.keys is None else table.read_snapshot().schema
-        if given.dry_run or asks:
+        if change.dry_run or change.asks:
             with output.progress(0) as bar, output.step("locate"):
                 report = delete_rows.delete(table, **rows.parse(schema), **options, dry_run=True, progress=bar.update)
-        if asks and report.num_rows:
+        if change.asks and report.num_rows:
             what = f"{count(report.num_rows, 'row')} in {count(len(report.files), 'file')}"
             click.confirm(f"delete {what} of {table.name}?", abort=True, err=True)
-        if given.commit:
+        if change.commit:
             with output.progress(0) as bar, output.step("delete"):
                 report = delete_rows.delete(table, **rows.parse(schema), **options, progress=bar.update)
     with output.rows("files", COLUMNS) as printed:
@@ -94,7 +93,7 @@ def delete(output: Output, given: DeleteOptions) -> int:
         printed.facts |= {"dry_run": report.dry_run, "totals": _count(report), "attempts": report.attempts}
         printed.facts |= {"table": {"kind": table.kind, "name": table.name} | versions}
         document = report.to_dict()
-        printed.facts |= {name: document[name] for name in ("rows_after", "still_held")}
+        printed.facts |= {name: document[name] for name in ("rows_after", "later_files", "still_held")}
     output.summary(_summarize(report, table.kind))
     for line in report.lines_after_files:
         output.detail(line)

@@ -58,8 +58,8 @@ def erase(output: Output, given: EraseOptions) -> int:
     it says what was erased, what may still hold it, and how many rows a second search has found.
 
     Exit codes: 0 done, or there was nothing to erase; 1 not confirmed, nothing was changed, or rows that came meanwhile
-    are there now, so run it again; 2 error in a file, which is as it was: the others were done, and the next run tries
-    this one again.
+    are there now, or may be, as the files could not be searched again, so run it again; 2 error in a file, which is as
+    it was: the others were done, and the next run tries this one again.
 
     Example:
       parquet-bloom erase events/ --key user_id=912284217 --dry-run
@@ -90,7 +90,8 @@ def erase(output: Output, given: EraseOptions) -> int:
         output.fail(error)
     _print(output, report)
     is_declined = asks and report.num_located > 0 and not report.files and not report.errors
-    return output.exit_code(BAD if is_declined or report.rows_after else GOOD)
+    is_unknown = bool(report.files) and not report.dry_run and report.rows_after is None
+    return output.exit_code(BAD if is_declined or is_unknown or report.rows_after else GOOD)
 
 
 def _read_schema(lake: Any, index: str | None, output: Output) -> Any:

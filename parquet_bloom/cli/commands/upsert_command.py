@@ -13,8 +13,8 @@ from ...change.upsert_rows import UpsertReport, WhenMatched
 from ...errors import ParquetBloomError, first_line
 from ...storage import open_source
 from ...util.messages import count
-from ..command import CommandOptions, command, flag, group, option, usage_error
-from ..options.choice_options import YES, require_terminal
+from ..command import CommandOptions, command, group, option
+from ..options.choice_options import RowCommit, require_terminal
 from ..options.name_completion import complete_columns
 from ..options.shared_options import OPTIONAL_PATHS
 from ..options.table_options import TableRequest
@@ -46,14 +46,7 @@ class UpsertOptions(CommandOptions):
         type=click.Choice(("update", "keep")),
         default="update",
     )
-    commit: bool = flag("Put the rows in; this or --dry-run is required.")
-    dry_run: bool = flag("Write and commit nothing; print the files and how many of their rows would be replaced.")
-    yes: bool = YES
-    retries: int | None = option(
-        "N",
-        "How often to begin again when other writers have committed meanwhile; 10 by default.",
-        type=click.IntRange(min=0),
-    )
+    change = group(RowCommit)
     table = group(TableRequest)
 
 
@@ -72,23 +65,24 @@ def upsert(output: Output, given: UpsertOptions) -> int:
       parquet-bloom upsert events/ --rows changes.parquet --on tenant --on id --commit --yes
       parquet-bloom upsert --iceberg-catalog prod --table db.events --rows new.parquet --on id --when-matched keep
     """
-    if given.commit == given.dry_run:
-        raise usage_error("one of --commit and --dry-run is required" + (", not both" if given.commit else ""))
-    asks = given.commit and not given.yes
-    if asks:
+    change = given.change
+    change.require_one()
+    if change.asks:
         require_terminal()
     table = given.table.find_to_change(given.paths, output)
-    options: dict[str, Any] = {"when_matched": given.when_matched, "storage_options": output.storage_options}
-    options |= {} if given.retries is None else {"retries": given.retries}
+    options: dict[str, Any] = change.arguments | {
+        "when_matched": given.when_matched,
+        "storage_options": output.storage_options,
+    }
     with output.step("read"):
         rows = _read_rows(given.rows, output)
-    if given.dry_run or asks:
+    if change.dry_run or change.asks:
         with output.progress(0) as bar, output.step("locate"):
             report = upsert_rows.upsert(table, rows, list(given.on), dry_run=True, progress=bar.update, **options)
-    if asks and report.num_added:
+    if change.asks and report.num_added:
         what = f"{count(report.num_added, 'row')} into {table.name}, and replace {report.num_replaced:,} of it"
         click.confirm(f"put {what}?", abort=True, err=True)
-    if given.commit:
+    if change.commit:
         with output.progress(0) as bar, output.step("upsert"):
             report = upsert_rows.upsert(table, rows, list(given.on), progress=bar.update, **options)
     with output.rows("files", COLUMNS) as printed:
@@ -97,7 +91,7 @@ def upsert(output: Output, given: UpsertOptions) -> int:
         printed.facts |= {"dry_run": report.dry_run, "totals": _count(report), "attempts": report.attempts}
         printed.facts |= {"added": list(report.added)}
         printed.facts |= {"table": {"kind": table.kind, "name": table.name} | versions}
-    output.summary(report.summary)
+    output.summary(report.summary + report.versions)
     return output.exit_code()
 
 

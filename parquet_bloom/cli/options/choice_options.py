@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any, NamedTuple
 
+import click
 import pyarrow as pa
 
 from ...predicate.key_expression import KeyExpression, parse_key
@@ -109,6 +110,34 @@ class GivenRows(NamedTuple):
 
 
 YES = flag("Do not ask on the terminal before rows are changed; needed where there is none.", "--yes")
+
+
+class RowCommit(CommandOptions):
+    """Whether rows of a table are changed, or only looked for."""
+
+    commit: bool = flag("Commit the change; this or --dry-run is required.")
+    dry_run: bool = flag("Write and commit nothing; print the files that would be changed, with the number of rows.")
+    yes: bool = YES
+    retries: int | None = option(
+        "N",
+        "How often to begin again when other writers have committed meanwhile; 10 by default.",
+        type=click.IntRange(min=0),
+    )
+
+    @property
+    def asks(self) -> bool:
+        """Whether the change is confirmed on the terminal."""
+        return self.commit and not self.yes
+
+    @property
+    def arguments(self) -> dict[str, Any]:
+        """The arguments of the function that commits, but for `dry_run`."""
+        return {} if self.retries is None else {"retries": self.retries}
+
+    def require_one(self) -> None:
+        """Raise click.UsageError unless it is said what is to be done."""
+        if self.commit == self.dry_run:
+            raise usage_error("one of --commit and --dry-run is required" + (", not both" if self.commit else ""))
 
 
 def require_terminal() -> None:

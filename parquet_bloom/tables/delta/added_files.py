@@ -26,6 +26,7 @@ from ...file.write_table import write_file
 from ...storage.index_folder import Folder
 from ...util.arrow_values import take
 from .delta_log import Action
+from .delta_properties import ROW_TRACKING, is_on
 from .delta_snapshot import DeltaSnapshot, JsonObject, Path
 from .parsed_statistics import make_bound
 
@@ -42,7 +43,6 @@ _RULES = {
     "CURRENT_DEFAULT": "has a default",
 }
 _CONSTRAINTS = "delta.constraints."
-_ROW_TRACKING = "delta.enableRowTracking"
 _COMPATIBILITY = "delta.enableIcebergCompat"
 
 
@@ -77,7 +77,7 @@ def require_appendable(snapshot: DeltaSnapshot, properties: Mapping[str, str]) -
         if name.startswith(_CONSTRAINTS):
             problem = f"its constraint '{name.removeprefix(_CONSTRAINTS)}' is not checked here"
             raise ParquetBloomError(f"rows cannot be added to the table: {problem}", path=snapshot.root)
-        if properties[name].lower() == "true" and (name == _ROW_TRACKING or name.startswith(_COMPATIBILITY)):
+        if is_on(properties, name) and (name == ROW_TRACKING or name.startswith(_COMPATIBILITY)):
             problem = f"its property {name} is not heeded here for new rows"
             raise ParquetBloomError(f"rows cannot be added to the table: {problem}", path=snapshot.root)
 

@@ -11,13 +11,12 @@ from __future__ import annotations
 import json
 import sys
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 
 from ...errors import ParquetBloomError
 from ...storage.index_folder import Folder
 from .delta_log import Action, list_commits, read_commit_time
-
-IN_COMMIT_TIMES = "delta.enableInCommitTimestamps"
+from .delta_properties import IN_COMMIT_TIMES, is_on
 
 _OF_REMOVE = (
     *("path", "partitionValues", "size", "stats", "tags", "deletionVector"),
@@ -47,7 +46,7 @@ def make_commit_info(
     info: Action = {"timestamp": now, "operation": operation, "operationParameters": {}, **members}
     package = __name__.partition(".")[0]
     info["engineInfo"] = f"{package}/{sys.modules[package].__version__}"
-    if configuration.get(IN_COMMIT_TIMES) == "true":
+    if is_on(configuration, IN_COMMIT_TIMES):
         before = list_commits(log).get(version - 1)
         if before is None:
             problem = f"commit {version - 1} is missing, whose time the next one must not precede"
@@ -72,8 +71,12 @@ def make_remove(add: Action, deleted: int, *, changes_data: bool) -> Action:
     return {"remove": {**kept, **changed}}
 
 
-def write_commit(log: Folder, version: int, actions: Iterable[Action]) -> None:
+def write_commit(log: Folder, version: int, actions: Iterable[Action], check: Callable[[], None]) -> None:
     """Write a version of a table.
+
+    Parameters
+    ----------
+    check : called as late as possible before the version is there, which it prevents by an error.
 
     Raises
     ------
@@ -85,4 +88,5 @@ def write_commit(log: Folder, version: int, actions: Iterable[Action]) -> None:
     lines = (json.dumps(action, separators=(",", ":")) for action in actions)
     with log.create(f"{version:020d}.json", new=True) as new:
         new.write("".join(f"{line}\n" for line in lines).encode())
+        check()
         new.commit()

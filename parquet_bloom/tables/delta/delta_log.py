@@ -73,7 +73,7 @@ def read_live_adds(
         The log is incomplete, or not understood.
     """
     folder = Folder(f"{root.rstrip('/')}/{LOG_FOLDER}", filesystem)
-    checkpoint, commits = _choose_files(folder, version)
+    checkpoint, commits = choose_files(folder, version)
     live: dict[_Key, Action] = {}
     if checkpoint is not None:
         for add in read_checkpoint(folder, checkpoint, root, fields):
@@ -168,7 +168,7 @@ def list_commits(folder: Folder) -> dict[int, tuple[str, int]]:
 # -------------------------------------------------------------------------------------------------------- files
 
 
-def _choose_files(folder: Folder, version: int) -> tuple[Checkpoint | None, list[str]]:
+def choose_files(folder: Folder, version: int) -> tuple[Checkpoint | None, list[str]]:
     """Return the newest complete checkpoint up to a version, and the commits after it."""
     names = folder.names()
     commits = {int(match[1]): name for name in names if (match := _COMMIT.fullmatch(name))}

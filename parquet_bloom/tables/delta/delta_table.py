@@ -32,6 +32,7 @@ from .delta_log import (
     read_file_changes,
     read_lines,
 )
+from .delta_properties import IN_COMMIT_TIMES, is_on
 from .delta_snapshot import DeltaSnapshot, find_mapping_mode, make_columns, make_snapshot, require_understood
 
 if TYPE_CHECKING:
@@ -181,7 +182,7 @@ def find_version(root: str, as_of: datetime | str, filesystem: object | None, co
     time = parse_time(as_of)
     folder = Folder(f"{root.rstrip('/')}/{LOG_FOLDER}", filesystem)
     commits = list_commits(folder)
-    if configuration.get("delta.enableInCommitTimestamps") == "true":
+    if is_on(configuration, IN_COMMIT_TIMES):
         text = configuration.get("delta.inCommitTimestampEnablementVersion") or "0"
         try:
             first = int(text)

@@ -13,7 +13,7 @@ import zlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
-from typing import ClassVar, Literal
+from typing import ClassVar, Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -247,8 +247,16 @@ def _read_stored(path: str, descriptor: VectorDescriptor, filesystem: object | N
     return data
 
 
-def write_vectors(root: str, filesystem: object | None, name: uuid.UUID, vectors: Sequence[BitMap64]) -> list[Vector]:
-    """Write deletion vectors into one new file in a table's folder; return how add actions describe them.
+class VectorFile(NamedTuple):
+    """A new file of deletion vectors, of a size in bytes, and how add actions describe these."""
+
+    path: str
+    size: int
+    described: Sequence[Vector]
+
+
+def write_vectors(root: str, filesystem: object | None, name: uuid.UUID, vectors: Sequence[BitMap64]) -> VectorFile:
+    """Write deletion vectors into one new file in a table's folder.
 
     Parameters
     ----------
@@ -262,7 +270,8 @@ def write_vectors(root: str, filesystem: object | None, name: uuid.UUID, vectors
     """
     described: list[Vector] = []
     content = base64.b85encode(name.bytes).translate(_TO_Z85).decode("ascii")
-    with Folder(root, filesystem).create(name_vector_file(name), new=True) as new:
+    folder = Folder(root, filesystem)
+    with folder.create(name_vector_file(name), new=True) as new:
         new.write(bytes([_FILE_VERSION]))
         for vector in vectors:
             data = struct.pack("<i", _MAGIC) + vector.serialize()
@@ -274,8 +283,9 @@ def write_vectors(root: str, filesystem: object | None, name: uuid.UUID, vectors
                 "cardinality": len(vector),
             })  # fmt: skip
             new.write(struct.pack(">i", len(data)) + data + struct.pack(">I", zlib.crc32(data)))
+        size = new.tell()
         new.commit()
-    return described
+    return VectorFile(folder.path_of(name_vector_file(name)), size, described)
 
 
 def name_vector_file(name: uuid.UUID) -> str:

@@ -18,22 +18,21 @@ from ...file.bloom_file import BloomFile
 from ...storage import open_source
 from ..delta.delta_commit import make_remove
 from ..delta.delta_log import Action
+from ..delta.delta_properties import APPEND_ONLY, CHANGE_FEED, DELETION_VECTORS, ROW_TRACKING, is_on
 from ..delta.delta_vectors import FEATURE, DeletionVector, Vector, write_vectors
+from ..delta.row_tracking import explain_materializing
+from .new_files import WrittenFile
 from .table_target import Exchange, HiddenRows, LiveFile, RewrittenFile, RowChange, TableState
 
-_VECTORS = "delta.enableDeletionVectors"
-_APPEND_ONLY = "delta.appendOnly"
-_ROW_TRACKING = "delta.enableRowTracking"
-_CHANGE_FEED = "delta.enableChangeDataFeed"
 
-
-def require_deletable(properties: Mapping[str, str], path: str) -> None:
-    """Raise ParquetBloomError for a table whose properties forbid that rows are deleted, or ask for more than that."""
-    if properties.get(_APPEND_ONLY, "").lower() == "true":
-        raise ParquetBloomError(f"its property {_APPEND_ONLY} forbids that rows are deleted", path=path)
-    if properties.get(_CHANGE_FEED, "").lower() == "true":
-        problem = f"its property {_CHANGE_FEED} asks for a record of each deleted row, which is not written here"
-        raise ParquetBloomError(f"{problem}: delete the rows by Spark, or unset the property", path=path)
+def explain_deleting(properties: Mapping[str, str]) -> str | None:
+    """Return why rows of a table cannot be deleted in any way; None if they can."""
+    if is_on(properties, APPEND_ONLY):
+        return f"its property {APPEND_ONLY} forbids that rows are deleted"
+    if is_on(properties, CHANGE_FEED):
+        problem = f"its property {CHANGE_FEED} asks for a record of each deleted row, which is not written here"
+        return f"{problem}: delete the rows by Spark, or unset the property"
+    return None
 
 
 def explain_hiding(properties: Mapping[str, str], features: Collection[str]) -> str | None:
@@ -43,26 +42,25 @@ def explain_hiding(properties: Mapping[str, str], features: Collection[str]) -> 
     ----------
     features : of its protocol, for readers.
     """
-    if FEATURE in features and properties.get(_VECTORS) == "true":
+    if FEATURE in features and is_on(properties, DELETION_VECTORS):
         return None
-    return f"its property {_VECTORS} is not on"
+    return f"its property {DELETION_VECTORS} is not on"
 
 
 def explain_rewriting(properties: Mapping[str, str]) -> str | None:
     """Return why files of a table cannot be written anew without rows; None if they can."""
-    if properties.get(_ROW_TRACKING) == "true":
-        return f"its property {_ROW_TRACKING} gives rows ids, which they would lose"
-    return None
+    return explain_materializing(properties) if is_on(properties, ROW_TRACKING) else None
 
 
 _IDS = ("baseRowId", "defaultRowCommitVersion")
 
 
 class RowActions(NamedTuple):
-    """What a commit writes into the log, and what the table's history shows of it."""
+    """What a commit writes into the log, what the table's history shows of it, and the new files that it needs."""
 
     actions: Sequence[Action]
     sums: Mapping[str, int]
+    files: Sequence[WrittenFile]
 
 
 def delete_rows(state: TableState, change: RowChange, filesystem: object | None, name: UUID) -> RowActions:
@@ -88,13 +86,14 @@ def delete_rows(state: TableState, change: RowChange, filesystem: object | None,
             vector |= before.read()
             num_updated += 1
         vectors.append(vector)
-    written = write_vectors(state.snapshot.root, filesystem, name, vectors) if vectors else []
+    written = write_vectors(state.snapshot.root, filesystem, name, vectors) if vectors else None
+    described = () if written is None else written.described
     now = time.time_ns() // 1_000_000
     actions: list[Action] = []
     for removed in change.removed:
         actions.append(make_remove(removed.old.entry, now, changes_data=True))
-    for file, described in zip(change.hidden, written, strict=True):
-        actions += _hide(file, described, now, filesystem)
+    for file, vector_of_file in zip(change.hidden, described, strict=True):
+        actions += _hide(file, vector_of_file, now, filesystem)
     for new in change.rewritten:
         actions += _exchange(new, now, filesystem)
     actions += ({"add": file.entry} for file in change.added)
@@ -107,7 +106,8 @@ def delete_rows(state: TableState, change: RowChange, filesystem: object | None,
         "numDeletionVectorsAdded": len(change.hidden),
         "numDeletionVectorsUpdated": num_updated,
     }
-    return RowActions(actions, sums)
+    files: list[WrittenFile] = [*change.added, *change.rewritten]
+    return RowActions(actions, sums, files if written is None else [*files, written])
 
 
 def _hide(file: HiddenRows, described: Vector, now: int, filesystem: object | None) -> Iterator[Action]:

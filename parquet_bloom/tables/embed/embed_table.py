@@ -16,6 +16,7 @@ from ...predicate import columns as columns_of
 from ...predicate import parse
 from ...predicate.row_filter import row_mask
 from ...redaction import shown_redacted
+from ...util.arguments import require_integer
 from ...util.messages import count
 from ...util.threads import processors
 from ..delta.delta_table import DeltaSource, delta
@@ -225,14 +226,9 @@ class TableOptions:
         numbers = {name: getattr(self, name) for name in ("max_files", "max_bytes", "threads")}
         for name, number in numbers.items():
             if number is not None:
-                _check_number(name, number, 1)
-        _check_number("commit_bytes", self.commit_bytes, 1)
-        _check_number("retries", self.retries, 0)
-
-
-def _check_number(name: str, number: object, least: int) -> None:
-    if isinstance(number, bool) or not isinstance(number, int) or number < least:
-        raise ParquetBloomError(f"{name} must be an integer of at least {least}, got {number!r}")
+                require_integer(name, number, 1)
+        require_integer("commit_bytes", self.commit_bytes, 1)
+        require_integer("retries", self.retries, 0)
 
 
 def embed_table(

@@ -7,12 +7,13 @@ import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 from uuid import UUID, uuid4
 
 import pyarrow as pa
 
 from ...errors import ConcurrentChangeError, ParquetBloomError, StorageError
+from ...file.numbered_column import NumberedColumn
 from ...storage import is_url, object_location
 from ...storage.index_folder import Folder
 from ...storage.objects.object_rewrite import prove_create
@@ -20,17 +21,29 @@ from ...storage.objects.store_errors import is_unanswered
 from ...util.lazy import is_installed
 from ..delta.added_files import require_appendable, write_rows
 from ..delta.delta_commit import make_commit_info, make_remove, write_commit
-from ..delta.delta_log import LOG_FOLDER, Action, list_commits, read_lines, read_live_adds, require_same_files
+from ..delta.delta_log import (
+    LOG_FOLDER,
+    Action,
+    find_versions,
+    list_commits,
+    read_lines,
+    read_live_adds,
+    require_same_files,
+)
+from ..delta.delta_properties import ROW_TRACKING, is_on
 from ..delta.delta_snapshot import DeltaSnapshot, make_snapshot
 from ..delta.delta_table import DeltaSource
 from ..delta.delta_vectors import name_vector_file
 from ..delta.parsed_statistics import make_statistics_text
+from ..delta.row_tracking import FEATURE, assign_row_ids, find_last_row_id, number_rows
 from ..table_snapshot import make_missing_error
-from .delta_rows import delete_rows, explain_hiding, explain_rewriting, name_in_log, require_deletable
+from .delta_rows import delete_rows, explain_deleting, explain_hiding, explain_rewriting, name_in_log
+from .new_files import WrittenFile, find_missing
 from .table_target import (
     WAY_OUT,
     CommitConflict,
     Exchange,
+    History,
     LiveFile,
     NewFile,
     RowChange,
@@ -56,6 +69,7 @@ _FEATURES = frozenset({
     *("typeWidening-preview", "v2Checkpoint", "vacuumProtocolCheck", "variantShredding", "variantShredding-preview"),
     *("variantType", "variantType-preview"),
 })  # fmt: skip
+_COMMITS = 100  # that are read for the history of files, of which only the latest are in question otherwise
 _UNIFORM = "delta.universalFormat.enabledFormats"
 
 # Members of an add action that are new for a new file, and those that it takes over from the old one.
@@ -68,6 +82,19 @@ _MEMBERS = frozenset({
 _OPERATIONS = {"delete": "DELETE", "upsert": "MERGE"}  # as the history of other writers names them
 
 _LOCK = "aws_s3_locking_provider"
+
+
+class _Log(NamedTuple):
+    """The log of a table.
+
+    Attributes
+    ----------
+    folder : with its files.
+    last_row_id : the highest id that a row has had; None for a table whose rows have none.
+    """
+
+    folder: Folder
+    last_row_id: int | None
 
 
 @dataclass(frozen=True)
@@ -95,6 +122,7 @@ class DeltaTarget(Target):
     def __init__(self, table: DeltaSource):
         self._source = DeltaSource(table.name, storage_options=table.settings, outside=True)
         self.name, self.filesystem = self._source.name, self._source.filesystem
+        self.storage_options = self._source.storage_options
         self._is_unanswered = False  # whether a store may yet carry out a commit that has failed
         self._transaction = ""  # of the last commit that was begun
         self._vectors: UUID | None = None  # of the last commit that was begun
@@ -113,6 +141,9 @@ class DeltaTarget(Target):
             paths = [file.path for file in snapshot.files]
             live = read_live_adds(root, int(table.version()), self.filesystem)
             adds = require_same_files(live, snapshot.files, root)
+        folder, last_row_id = Folder(f"{root}/{LOG_FOLDER}", self.filesystem), None
+        if FEATURE in (protocol.writer_features or ()):
+            last_row_id = find_last_row_id(folder, int(table.version()), live)
         outside = find_outside(paths, root)
         files = []
         for position, path in enumerate(paths):
@@ -131,8 +162,9 @@ class DeltaTarget(Target):
             frozenset(metadata.partition_columns),
             snapshot.partition_values,
             metadata.configuration,
-            Folder(f"{root}/{LOG_FOLDER}", self.filesystem),
+            _Log(folder, last_row_id),
             snapshot,
+            explain_deleting(metadata.configuration),
             explain_hiding(metadata.configuration, protocol.reader_features or ()),
             explain_rewriting(metadata.configuration),
         )
@@ -152,8 +184,33 @@ class DeltaTarget(Target):
             "numAddedBytes": sum(exchange.size for exchange in exchanges),
             "numRemovedBytes": sum(exchange.old.size for exchange in exchanges),
         }
-        note = {"operation": "embed", "columns": list(columns)}
-        return self._commit(state, "EMBED BLOOM FILTERS", sums, note, _make_exchanges(exchanges))
+        note = {"parquetBloom": {"operation": "embed", "columns": list(columns)}}
+        return self._commit(state, "EMBED BLOOM FILTERS", sums, note, _make_exchanges(exchanges), exchanges)
+
+    def number_rows(self, state: TableState, files: Sequence[LiveFile]) -> dict[str, list[NumberedColumn]]:
+        if not is_on(state.properties, ROW_TRACKING):
+            return {}
+        return {file.path: number_rows(file.entry, file.path, state.properties) for file in files}
+
+    def find_history(self, state: TableState, files: Sequence[LiveFile]) -> History:
+        folder, last = state.handle.folder, state.version
+        assert last is not None
+        readable = find_versions(folder)
+        versions = range(last if readable is None else readable[0], last + 1)
+        pending = {file.entry["path"]: file.path for file in files}
+        firsts = dict.fromkeys(pending.values(), len(versions) - 1)
+        commits = list_commits(folder)
+        for version in (*versions[::-1],)[:_COMMITS]:
+            if not pending or version not in commits:
+                break
+            actions = [*read_lines(folder, commits[version][0])]
+            added = {action["add"]["path"] for action in actions if action.get("add")}
+            removed = {action["remove"]["path"] for action in actions if action.get("remove")}
+            for name, path in [*pending.items()]:
+                firsts[path] = version - versions[0]
+                if name in added and name not in removed:
+                    del pending[name]
+        return History(versions, firsts)
 
     def make_row_writer(self, state: TableState) -> RowFileWriter:
         assert isinstance(state.snapshot, DeltaSnapshot)
@@ -161,11 +218,16 @@ class DeltaTarget(Target):
         return _DeltaRows(state.snapshot.without_files(), self.filesystem)
 
     def commit_rows(self, state: TableState, change: RowChange) -> int | None:
-        require_deletable(state.properties, self.name)
         self._vectors, self._transaction = uuid4(), ""
-        actions, sums = delete_rows(state, change, self.filesystem, self._vectors)
+        actions, sums, files = delete_rows(state, change, self.filesystem, self._vectors)
+        last_row_id, tags = state.handle.last_row_id, {}
+        if last_row_id is not None:
+            assert state.version is not None
+            actions = [*assign_row_ids(actions, last_row_id, state.version + 1)]
+            tags = {} if change.added else {"tags": {"delta.rowTracking.preserved": "true"}}
+        note = {"parquetBloom": {"operation": change.operation}, **tags}
         try:
-            return self._commit(state, _OPERATIONS[change.operation], sums, {"operation": change.operation}, actions)
+            return self._commit(state, _OPERATIONS[change.operation], sums, note, actions, files)
         except CommitConflict:
             self._delete_vectors(state)
             raise
@@ -184,14 +246,21 @@ class DeltaTarget(Target):
         sums: Mapping[str, int],
         note: Mapping[str, object],
         actions: Iterable[Action],
+        files: Sequence[WrittenFile],
     ) -> int:
         """Write the version that follows a state.
 
         Parameters
         ----------
         operation, sums, note : what the table's history shows.
+        files : the new files that it names.
+
+        Raises
+        ------
+        CommitConflict
+            There is such a version; or one of the files is gone, which a vacuum deletes that keeps no files for a time.
         """
-        log: Folder = state.handle
+        log = state.handle.folder
         assert state.version is not None
         version = state.version + 1
         self._is_unanswered = False
@@ -206,12 +275,12 @@ class DeltaTarget(Target):
             operation,
             isBlindAppend=False,
             operationMetrics={name: str(number) for name, number in sums.items()},
-            parquetBloom=note,
             txnId=self._transaction,
+            **note,
         )
         self._is_unanswered = location is not None  # also if an interrupt ends the wait for the answer
         try:
-            write_commit(log, version, (info, *actions))
+            write_commit(log, version, (info, *actions), lambda: self._require(files))
         except ConcurrentChangeError as error:
             self._is_unanswered = False
             raise CommitConflict from error
@@ -221,8 +290,13 @@ class DeltaTarget(Target):
             raise StorageError(problem, path=self.name, errno=error.errno) from error
         return version
 
+    def _require(self, files: Sequence[WrittenFile]) -> None:
+        if find_missing(files, self.filesystem):
+            self._is_unanswered = False
+            raise CommitConflict
+
     def find_commit(self, state: TableState) -> int | None:
-        log: Folder = state.handle
+        log = state.handle.folder
         assert state.version is not None
         later = [version for version in list_commits(log) if version > state.version]
         for version in later:

@@ -27,7 +27,7 @@ from ...file.verify_file import verify_parquet
 from ...metadata.footer_rewrite import RenamedFooter
 from ...util.messages import count
 from ..names_in_files import find_names
-from .new_files import NewFiles
+from .new_files import NewFiles, find_missing
 from .table_target import CommitConflict, Exchange, LiveFile, SkippedFile, TableState, Target, UnfitFiles
 
 
@@ -340,7 +340,7 @@ def commit_exchanges(
     done = Committed(list(exchanges), [], state.version, state.version, 0)
     table_id = state.table_id
     while True:
-        missing = new_files.find_missing(done.exchanges)
+        missing = find_missing(done.exchanges, new_files.filesystem)
         _drop(done, missing, "another process, perhaps a vacuum, has deleted the new file", new_files)
         done.old_version = done.new_version = state.version
         if not done.exchanges and not properties:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import time
+from bisect import bisect_left
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -15,6 +16,7 @@ import pyarrow as pa
 from ...errors import ParquetBloomError, StorageError
 from ...file.bloom_file import open as open_file
 from ...file.filter_builder import FilterOptions
+from ...file.numbered_column import NumberedColumn
 from ...file.write_table import write_file
 from ...storage import is_url, resolve_filesystem
 from ...storage.index_folder import Folder
@@ -28,15 +30,16 @@ from ..iceberg.iceberg_table import IcebergTable, list_opened
 from ..iceberg.manifests import DeleteFile
 from ..iceberg.metadata_folder import CutShortError, list_predecessors, open_metadata_file
 from ..table_locations import require_inside, resolve_iceberg_path
-from .hidden_rows import explain_hiding, explain_rewriting, require_deletable
+from .hidden_rows import explain_hiding, require_deletable
 from .moved_deletes import DeletesMover, explain_deletes, name_beside
 from .new_data import NewDataFile, split_by_partition
 from .own_metadata import OWN_VERSION, SameSequence, checks_itself, write_own_metadata
-from .snapshot_writer import NewPath, SnapshotWriter, list_deletes
+from .snapshot_writer import LINEAGE_SINCE, NewPath, SnapshotWriter, find_row_numbers, list_deletes
 from .table_target import (
     WAY_OUT,
     CommitConflict,
     Exchange,
+    History,
     LiveFile,
     NewFile,
     RewrittenFile,
@@ -66,6 +69,7 @@ else:
     refs, changes = late_module("pyiceberg.table.refs"), late_module("pyiceberg.table.update")
 
 _HIGHEST_FORMAT = 3
+_ROW_ID, _LAST_UPDATED = 2147483540, 2147483539  # the ids of the columns in which a file may number its rows
 
 # Errors of catalogs after which a request has certainly changed nothing, and such answers of servers.
 _BUSY = "TooManyRequestsError"
@@ -168,8 +172,9 @@ class IcebergTarget(Target):
             table.metadata.properties,
             contents,
             snapshot,
+            None,
             explain_hiding(version),
-            explain_rewriting(version),
+            None,
         )
 
     def name_new_file(self, old: LiveFile) -> str:
@@ -187,6 +192,35 @@ class IcebergTarget(Target):
         note = {"parquet-bloom.columns": ", ".join(columns)}
         write = (lambda writer: writer.exchange(replaced, note)) if exchanges else None
         return self._commit(state, write, properties)
+
+    def number_rows(self, state: TableState, files: Sequence[LiveFile]) -> dict[str, list[NumberedColumn]]:
+        if state.handle.table.metadata.format_version < LINEAGE_SINCE:
+            return {}
+        found = find_row_numbers(state.handle, {file.entry for file in files})
+        numbered = {}
+        for file in files:
+            first, sequence = found[file.entry]
+            numbered[file.path] = [] if first is None else [NumberedColumn("_row_id", _ROW_ID, first, 1)]
+            if sequence is not None:  # which the file keeps; but Iceberg's Java before 1.12 goes by the commit's
+                name = "_last_updated_sequence_number"
+                numbered[file.path].append(NumberedColumn(name, _LAST_UPDATED, sequence, 0, may_be_null=True))
+        return numbered
+
+    def find_history(self, state: TableState, files: Sequence[LiveFile]) -> History:
+        contents: Contents = state.handle
+        known = {each.snapshot_id: each for each in contents.table.metadata.snapshots}
+        found, snapshot = [], contents.snapshot
+        while snapshot is not None:
+            found.append((snapshot.sequence_number or 0, snapshot.snapshot_id))
+            snapshot = known.pop(snapshot.parent_snapshot_id, None)
+        found.reverse()
+        ages = dict(zip(contents.manifests.paths, contents.manifests.sequence_numbers, strict=True))
+        firsts = {}
+        for file in files:
+            # The number is the age of a file's rows, which files before it may have held; 0 is that of version 1.
+            age = ages[file.entry]
+            firsts[file.path] = bisect_left(found, (age, 0)) if age > 0 else len(found) - 1
+        return History([number for _, number in found], firsts)
 
     def make_row_writer(self, state: TableState) -> RowFileWriter:
         table = state.handle.table

@@ -9,20 +9,23 @@ import numpy as np
 from pyroaring import BitMap64
 
 from ...errors import ParquetBloomError
+from ...util.threads import in_order
 from ..iceberg.iceberg_deletes import AppliedDeletes, find_target, make_vector_blob
 from ..iceberg.iceberg_snapshot import Contents
 from ..iceberg.manifests import DeleteFile, Partition
 from ..table_locations import without_scheme
 from ..table_snapshot import TableSnapshot, naming_file
 from .moved_deletes import (
+    FILES,
+    VECTOR_SUFFIX,
     VECTORS_SINCE,
     DeleteChange,
     DeleteKey,
     NewDelete,
-    PuffinWriter,
     make_key,
     sort_paths,
     write_position_file,
+    write_vector,
 )
 from .table_target import HiddenRows, LiveFile, RowChange
 
@@ -50,20 +53,12 @@ def explain_hiding(version: int) -> str | None:
     return None if version >= POSITIONS_SINCE else f"it has format version {version}: upgrade it to version 2 first"
 
 
-def explain_rewriting(version: int) -> str | None:
-    """Return why files of a table of a version of the format cannot be written anew without rows; None if they can."""
-    return None if version < VECTORS_SINCE else f"rows have ids in format version {version}, which they would lose"
-
-
 def require_deletable(contents: Contents, change: RowChange, name: str) -> None:
     """Raise ParquetBloomError unless rows can be deleted as a commit is to do; `name` is the table's."""
     version = contents.table.metadata.format_version
     problem = explain_hiding(version)
     if change.hidden and problem is not None:
         raise ParquetBloomError(f"rows cannot be hidden: {problem}", path=name)
-    problem = explain_rewriting(version)
-    if change.rewritten and problem is not None:
-        raise ParquetBloomError(f"its files cannot be written anew without rows: {problem}", path=name)
     changed = [*(rows.old for rows in change.hidden), *(new.old for new in change.rewritten)]
     counts = dict(zip(contents.manifests.paths, contents.manifests.record_counts, strict=True))
     named: set[object] = set()
@@ -140,28 +135,21 @@ class RowHider:
             yield names[0], NewDelete(path, "PARQUET", self._sequence, size, count, None, None, None, *bounds)
 
     def _write_vectors(self, hidden: Sequence[HiddenRows]) -> Iterator[tuple[str, NewDelete]]:
-        """Write a vector for each data file, all into one Puffin file."""
-        if not hidden:
-            return
-        path = self._name_file(hidden[0].old.entry, "deletes.puffin")
-        added = []
-        with self._io.new_output(path).create(overwrite=True) as stream:
-            puffin = PuffinWriter(stream)
-            for group in self._group(hidden).values():
-                for old, rows in group:
-                    positions = BitMap64(rows.astype(np.uint64))
-                    deleted = self._snapshot.deletes.get(old.path)
-                    if deleted is not None:
-                        count = self._contents.manifests.record_counts[self._rows[old.entry]]
-                        with naming_file(old.path):
-                            positions |= BitMap64(deleted.find_positions(range(count)).astype(np.uint64))
-                    blob, count = make_vector_blob(positions), len(positions)
-                    where = puffin.add(old.entry, blob, count), len(blob)
-                    new = NewDelete(path, "PUFFIN", self._sequence, 0, count, old.entry, *where, None, None)
-                    added.append((group[0].old.entry, new))
-            size = puffin.finish()
-        for data_file, new in added:
-            yield data_file, new._replace(size=size)
+        """Write a vector for each data file; yield one of the data files of its partition with it."""
+        grouped = [(group[0].old.entry, each) for group in self._group(hidden).values() for each in group]
+        with in_order(self._write_vector, [each for _, each in grouped], FILES) as written:
+            for (like, _), new in zip(grouped, written, strict=True):
+                yield like, new
+
+    def _write_vector(self, hidden: HiddenRows) -> NewDelete:
+        old, positions = hidden.old, BitMap64(hidden.rows.astype(np.uint64))
+        deleted = self._snapshot.deletes.get(old.path)
+        if deleted is not None:
+            count = self._contents.manifests.record_counts[self._rows[old.entry]]
+            with naming_file(old.path):
+                positions |= BitMap64(deleted.find_positions(range(count)).astype(np.uint64))
+        path = self._name_file(old.entry, VECTOR_SUFFIX)
+        return write_vector(self._io, path, old.entry, make_vector_blob(positions), len(positions), self._sequence)
 
     def _group(self, hidden: Sequence[HiddenRows]) -> dict[Partition, list[HiddenRows]]:
         groups: dict[Partition, list[HiddenRows]] = {}

@@ -33,11 +33,12 @@ from .table_target import UnfitFiles
 
 if TYPE_CHECKING:
     import pyarrow.parquet as pq
-    from pyiceberg.io import FileIO, OutputStream
+    from pyiceberg.io import FileIO
 else:
     pq = late_module("pyarrow.parquet")
 
-_READERS = 8  # delete files that are read at a time: they are small, and stores are mostly waited for
+FILES = 8  # delete files that are read, or written, at a time: they are small, and stores are mostly waited for
+VECTOR_SUFFIX = "deletes.puffin"
 VECTORS_SINCE = 3  # the version of the format; from then on position deletes are no longer added
 
 T = TypeVar("T")
@@ -189,14 +190,14 @@ class DeletesMover:
     ) -> Generator[tuple[T, R], None, None]:
         """Yield deletes and what becomes of them, in order; those that cannot be read are noted as unfit.
 
-        They are read ahead by several threads, so that those of some `AHEAD * _READERS` are in memory at a time.
+        They are read ahead by several threads, so that those of some `AHEAD * FILES` are in memory at a time.
 
         Parameters
         ----------
         work : reads one of the items.
         find_paths : returns the data files that one of them is about.
         """
-        with process_files(items, lambda item, _: work(item), _READERS) as outcomes:
+        with process_files(items, lambda item, _: work(item), FILES) as outcomes:
             for item, outcome in zip(items, outcomes, strict=True):
                 if isinstance(outcome, ParquetBloomError):
                     self._unfit |= dict.fromkeys(find_paths(item), str(outcome))
@@ -242,26 +243,20 @@ class DeletesMover:
         return NewDelete(path, "PARQUET", file.sequence_number, size, count, referenced, None, None, *bounds)
 
     def _write_vectors(self, vectors: Sequence[_Vector]) -> dict[DeleteKey, list[NewDelete]]:
-        """Write vectors into one Puffin file, and return them by the delete files whose place they take."""
-        if not vectors:
-            return {}
-        path = self._name_file(vectors[0].file.path, "deletes.puffin")
-        new = []
-        with self._io.new_output(path).create(overwrite=True) as stream:
-            puffin = PuffinWriter(stream)
-            read = self._in_threads(lambda vector: vector.read(), vectors, lambda vector: [vector.data_file])
-            with closing(read) as results:
-                for vector, (blob, positions) in results:
-                    name, file = vector.referenced, vector.file
-                    numbers = len(positions), name, puffin.add(name, blob, len(positions)), len(blob)
-                    is_vector = file.offset is not None
-                    bounds = (name.encode(), name.encode()) if is_vector and file.lower is not None else (None, None)
-                    new.append((file, NewDelete(path, "PUFFIN", file.sequence_number, 0, *numbers, *bounds)))
-            size = puffin.finish()
+        """Write vectors, and return them by the delete files whose place they take."""
         result: dict[DeleteKey, list[NewDelete]] = {}
-        for file, each in new:
-            result.setdefault(make_key(file), []).append(each._replace(size=size))
+        with closing(self._in_threads(self._write_vector, vectors, lambda vector: [vector.data_file])) as written:
+            for vector, new in written:
+                result.setdefault(make_key(vector.file), []).append(new)
         return result
+
+    def _write_vector(self, vector: _Vector) -> NewDelete:
+        name, file = vector.referenced, vector.file
+        blob, positions = vector.read()
+        path = self._name_file(file.path, VECTOR_SUFFIX)
+        new = write_vector(self._io, path, name, blob, len(positions), file.sequence_number)
+        is_vector = file.offset is not None
+        return new._replace(lower=name.encode(), upper=name.encode()) if is_vector and file.lower is not None else new
 
 
 def sort_paths(paths: Iterable[str]) -> list[str]:
@@ -286,35 +281,24 @@ def write_position_file(file_io: FileIO, path: str, parts: Iterable[tuple[str, N
     return len(output)
 
 
-class PuffinWriter:
-    """Writes deletion vectors as a Puffin file to a stream."""
+def write_vector(file_io: FileIO, path: str, referenced: str, blob: bytes, count: int, sequence: int) -> NewDelete:
+    """Write the bytes of a deletion vector, and return what a manifest says of it.
 
-    def __init__(self, stream: OutputStream) -> None:
-        self._stream, self._end = stream, 0
-        self._blobs: list[dict[str, object]] = []
-        self._write(PUFFIN_MAGIC)
+    Each vector is in a Puffin file of its own: of several in one file DuckDB 1.5.5 applies a wrong one now and then.
 
-    def add(self, referenced: str, blob: bytes, count: int) -> int:
-        """Write the bytes of a vector, and return where they lie.
-
-        Parameters
-        ----------
-        referenced : the data file of which so many rows are deleted.
-        """
-        begin = self._end
-        self._blobs.append(_describe_vector(referenced, count, begin, len(blob)))
-        self._write(blob)
-        return begin
-
-    def finish(self) -> int:
-        """Write the end of the file, and return the file's number of bytes."""
-        footer = json.dumps({"blobs": self._blobs, "properties": {"created-by": "parquet-bloom"}}).encode()
-        self._write(PUFFIN_MAGIC + footer + struct.pack("<ii", len(footer), 0) + PUFFIN_MAGIC)
-        return self._end
-
-    def _write(self, data: bytes) -> None:
-        self._stream.write(data)
-        self._end += len(data)
+    Parameters
+    ----------
+    path : of the Puffin file.
+    referenced : the data file of which so many rows are deleted.
+    sequence : the vector's sequence number.
+    """
+    begin = len(PUFFIN_MAGIC)
+    blobs = [_describe_vector(referenced, count, begin, len(blob))]
+    footer = json.dumps({"blobs": blobs, "properties": {"created-by": "parquet-bloom"}}).encode()
+    content = PUFFIN_MAGIC + blob + PUFFIN_MAGIC + footer + struct.pack("<ii", len(footer), 0) + PUFFIN_MAGIC
+    with file_io.new_output(path).create(overwrite=True) as stream:
+        stream.write(content)
+    return NewDelete(path, "PUFFIN", sequence, len(content), count, referenced, begin, len(blob), None, None)
 
 
 class _Vector(NamedTuple):

@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import threading
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from types import TracebackType
 from typing import Protocol, Self
 
 from ...errors import StorageError
-from ...storage import is_url, stat_files
+from ...storage import is_url, open_source, stat_files
 from ...storage.index_folder import Folder
 from ...util.threads import in_order
 
-_LISTINGS = 16  # requests at a time
+_REQUESTS = 16  # at a time
+_ASKED = 16  # files of a folder, up to which they are asked for one by one, without listing it
 
 
 class WrittenFile(Protocol):
@@ -69,16 +72,32 @@ class NewFiles:
                 Folder(folder, self.filesystem).delete([name, f".{name}.crc"])
                 self._paths.discard(path)
 
-    def find_missing(self, exchanges: Sequence[WrittenFile]) -> set[str]:
-        """Return the new files that are gone, or are not as they were written: an unlucky vacuum deletes them."""
-        sizes: dict[str, int] = {}
-        local = [exchange.path for exchange in exchanges if not is_url(exchange.path)]
-        for path, source in zip(local, stat_files(local), strict=True):
-            if source is not None:
-                sizes[path] = source.size
-        # Some layouts have a folder for each file.
-        folders = sorted({os.path.dirname(exchange.path) for exchange in exchanges if is_url(exchange.path)})
-        with in_order(lambda folder: Folder(folder, self.filesystem).names(), folders, _LISTINGS) as listings:
-            for folder, listed in zip(folders, listings, strict=True):
-                sizes |= {f"{folder}/{name}": size for name, (size, _) in listed.items()}
-        return {exchange.path for exchange in exchanges if sizes.get(exchange.path) != exchange.size}
+
+def find_missing(files: Sequence[WrittenFile], filesystem: object | None) -> set[str]:
+    """Return the new files that are gone, or are not as they were written: an unlucky vacuum deletes them."""
+    sizes: dict[str, int] = {}
+    local = [file.path for file in files if not is_url(file.path)]
+    for path, source in zip(local, stat_files(local), strict=True):
+        if source is not None:
+            sizes[path] = source.size
+    # Some layouts have a folder for each file, and some folders have many other files.
+    of_folders = Counter(os.path.dirname(file.path) for file in files if is_url(file.path))
+    folders = [folder for folder, number in of_folders.items() if number > _ASKED]
+    with in_order(lambda folder: Folder(folder, filesystem).names(), folders, _REQUESTS) as listings:
+        for folder, listed in zip(folders, listings, strict=True):
+            sizes |= {f"{folder}/{name}": size for name, (size, _) in listed.items()}
+    asked = [file.path for file in files if 0 < of_folders[os.path.dirname(file.path)] <= _ASKED]
+    with in_order(lambda path: _find_size(path, filesystem), asked, _REQUESTS) as found:
+        sizes |= {path: size for path, size in zip(asked, found, strict=True) if size is not None}
+    return {file.path for file in files if sizes.get(file.path) != file.size}
+
+
+def _find_size(path: str, filesystem: object | None) -> int | None:
+    """Return the size of a file in bytes; None if there is none."""
+    try:
+        with open_source(path, filesystem) as source:
+            return source.size
+    except StorageError as error:
+        if error.errno == errno.ENOENT:
+            return None
+        raise

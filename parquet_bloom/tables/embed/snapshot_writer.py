@@ -69,7 +69,7 @@ _OF_NEW_DELETES = {
     **dict.fromkeys((_VALUE_COUNTS, _NULL_COUNTS, _NAN_COUNTS)),
 }  # fmt: skip
 
-_WITH_SEQUENCE, _WITH_LINEAGE = 2, 3  # the versions of the format that brought sequence numbers, and row lineage
+_WITH_SEQUENCE, LINEAGE_SINCE = 2, 3  # the versions of the format that brought sequence numbers, and row lineage
 
 _TOTALS = (
     *("total-data-files", "total-delete-files", "total-records"),
@@ -88,7 +88,7 @@ class NewPath(NamedTuple):
         """Return {field id: value} of what a manifest says of the file."""
         told: dict[int, object] = {_FILE_PATH: self.path, _SIZE: self.size}
         if self.metrics is not None:
-            told |= {_NUM_RECORDS: self.metrics.num_rows, _ENTRY_SEQUENCE: None, _FILE_FIRST_ROW: None}
+            told[_NUM_RECORDS] = self.metrics.num_rows
             told |= dict.fromkeys((_NAN_COUNTS, _DISTINCT_COUNTS, _SPLITS))
             for number, values in zip(_METRICS, self.metrics.list_maps(), strict=True):
                 told[number] = [{"key": key, "value": value} for key, value in sorted(values.items())]
@@ -164,6 +164,29 @@ def list_deletes(contents: Contents, paths: Container[str]) -> dict[str, Applied
     return {path: contents.deletes[row] for row, path in listed if path in paths and row in contents.deletes}
 
 
+class RowNumbers(NamedTuple):
+    """The id of a data file's first row, and the number of the snapshot that has last changed the rows.
+
+    Files of a table that has been upgraded have no ids so far: their rows get them by the next commit.
+    """
+
+    first_row: int | None
+    sequence: int | None
+
+
+def find_row_numbers(contents: Contents, paths: Container[str]) -> dict[str, RowNumbers]:
+    """Return what some data files number their rows by, by their paths as the metadata has them."""
+    name = ".".join(contents.table.name())
+    found = {}
+    for manifest, files in contents.manifests.listed:
+        if any(path in paths for path in files.paths):
+            stored = StoredRecords(contents.table.io, manifest.path, name, manifest.length, record=_FILE)
+            for entry in _list_entries(stored, manifest, manifest.first_row_id):
+                if entry.path in paths and entry.status != DELETED:
+                    found[entry.path] = RowNumbers(entry.first_row, entry.sequence)
+    return found
+
+
 class SnapshotWriter:
     """Writes the metadata files of a snapshot; until it is committed they may be deleted.
 
@@ -190,7 +213,7 @@ class SnapshotWriter:
         self._partitions: set[object] = set()
         self._drafts: dict[tuple[int, str], _Draft] = {}  # by spec and schema
         self._next_row: int | None = None
-        if self._version >= _WITH_LINEAGE:
+        if self._version >= LINEAGE_SINCE:
             self._next_row = self._metadata.next_row_id
 
     def exchange(self, replaced: Mapping[str, NewPath], note: Mapping[str, str]) -> Snapshot:
@@ -310,8 +333,9 @@ class SnapshotWriter:
         return path
 
     def _name_delete_file(self, beside: str, suffix: str) -> str:
-        self.files.append(name_beside(beside, suffix))
-        return self.files[-1]
+        path = name_beside(beside, suffix)
+        self.files.append(path)  # by several threads
+        return path
 
     def _move_deletes(self, replaced: Mapping[str, NewPath]) -> dict[DeleteKey, DeleteChange]:
         contents = self._contents
@@ -334,7 +358,7 @@ class SnapshotWriter:
                 if not stored.has_field(number):
                     always[number] = DATA if number == _CONTENT else 0
                     stored.add_field(number, name, kind, nullable=False)
-        if self._version >= _WITH_LINEAGE:
+        if self._version >= LINEAGE_SINCE:
             stored.add_field(_FIRST_ROW, "first_row_id", "long", nullable=True)
         return always
 
@@ -347,9 +371,9 @@ class SnapshotWriter:
             if not stored.has_field(_FILE_CONTENT):
                 always[_FILE_CONTENT] = DATA
                 stored.add_field(_FILE_CONTENT, "content", "int", nullable=False, inside=True)
-        if self._version >= _WITH_LINEAGE and is_data:
+        if self._version >= LINEAGE_SINCE and is_data:
             stored.add_field(_FILE_FIRST_ROW, "first_row_id", "long", nullable=True, inside=True)
-        elif self._version >= _WITH_LINEAGE:
+        elif self._version >= LINEAGE_SINCE:
             stored.add_field(_REFERENCED, "referenced_data_file", "string", nullable=True, inside=True)
             for number, name in ((_OFFSET, "content_offset"), (_CONTENT_LENGTH, "content_size_in_bytes")):
                 stored.add_field(number, name, "long", nullable=True, inside=True)
@@ -561,8 +585,7 @@ class SnapshotWriter:
                 self._partitions.add(fact[0])
             new = changes.replaced.get(path)
             if new is not None:
-                now = fact if new.metrics is None else (fact[0], new.metrics.num_rows, manifest.sequence_number or 0)
-                expected[new.path] = now
+                expected[new.path] = fact if new.metrics is None else (fact[0], new.metrics.num_rows, fact[2])
             elif path not in changes.removed:
                 expected[path] = fact
         if dict(_list_facts(after)) != expected or sorted(after.deletes, key=str) != sorted(deletes, key=str):

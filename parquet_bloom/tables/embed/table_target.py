@@ -12,6 +12,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from ...errors import ParquetBloomError
+from ...file.numbered_column import NumberedColumn
 from ...redaction import shown_redacted
 from ..table_locations import require_inside
 from ..table_snapshot import TableColumn, TableSnapshot
@@ -78,8 +79,8 @@ class HiddenRows(NamedTuple):
 class RewrittenFile(NamedTuple):
     """A new file in place of one of a table, in its folder.
 
-    It lacks all rows that are deleted, those of before as well: what has deleted them, be it by their positions or by
-    values, does not apply to the new file.
+    It lacks all rows that are deleted, those of before as well: what has deleted them by their positions does not apply
+    to the new file. What deletes rows by their values still does, as the rows that stay are as old as they were.
 
     Attributes
     ----------
@@ -158,6 +159,19 @@ class SkippedFile:
     reason: str
 
 
+class History(NamedTuple):
+    """The versions of a table that lead to a state, and the first one that is known to have the rows of a file.
+
+    Attributes
+    ----------
+    versions : those that can be read, the oldest first; that of the state is the last.
+    firsts : {path of a file: position in `versions`}. All later versions have its rows, too.
+    """
+
+    versions: Sequence[int]
+    firsts: Mapping[str, int]
+
+
 @dataclass(frozen=True)
 class TableState:
     """A table at its latest version.
@@ -174,6 +188,7 @@ class TableState:
     properties : the table's.
     handle : the library's table at this version; its meaning is the target's.
     snapshot : what readers show of this version.
+    deleting_problem : why no rows can be deleted at all; None if they can.
     hiding_problem : why rows cannot be deleted that stay in their files; None if they can.
     rewriting_problem : why files cannot be written anew without some of their rows; None if they can.
     """
@@ -188,6 +203,7 @@ class TableState:
     properties: Mapping[str, str]
     handle: Any
     snapshot: TableSnapshot
+    deleting_problem: str | None
     hiding_problem: str | None
     rewriting_problem: str | None
 
@@ -200,11 +216,13 @@ class Target(ABC):
     kind : "delta" or "iceberg".
     name : the table's folder or its name in a catalog, for reports and errors.
     filesystem : of its files, as `storage.resolve_filesystem` returns it; None for local files.
+    storage_options : settings of the store that a table was given with; None for none.
     """
 
     kind: Literal["delta", "iceberg"]
     name: str
     filesystem: object | None = None
+    storage_options: Mapping[str, object] | None = None
 
     @abstractmethod
     def read_state(self) -> TableState:
@@ -244,6 +262,28 @@ class Target(ABC):
             Nothing was committed, as some of the files have to stay as they are.
         BaseException
             Whether it was committed is to be found out by `find_commit`.
+        """
+
+    def number_rows(self, state: TableState, files: Sequence[LiveFile]) -> Mapping[str, Sequence[NumberedColumn]]:
+        """Return the columns that files have to get when they are written anew without rows, {path of a file: columns}.
+
+        Without them a table that numbers rows by their positions in the file would give those that stay other numbers.
+
+        Raises
+        ------
+        ParquetBloomError
+            The numbers of a file's rows are not known.
+        """
+        return {}
+
+    @abstractmethod
+    def find_history(self, state: TableState, files: Sequence[LiveFile]) -> History:
+        """Return which versions have had the rows of files, as far as that takes little to find out.
+
+        Raises
+        ------
+        ParquetBloomError
+            The table's history cannot be read.
         """
 
     @abstractmethod

@@ -1,7 +1,8 @@
-"""Rows of an Iceberg table by DuckDB's extension, which pip installs only for some versions of DuckDB.
+"""Rows of Iceberg and Delta tables by DuckDB's extensions, which pip installs only for some versions of DuckDB.
 
-`PARQUET_BLOOM_DUCKDB` is the Python of an environment with `duckdb`, `duckdb-extension-iceberg` and
-`duckdb-extension-avro` of one version, such as 1.5.5. Without it the DuckDB of the tests is asked, if it can.
+`PARQUET_BLOOM_DUCKDB` is the Python of an environment with `duckdb`, `duckdb-extension-iceberg`,
+`duckdb-extension-avro` and `duckdb-extension-delta` of one version, such as 1.5.5. Without it the DuckDB of the tests
+is asked, if it can.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ import importlib.util, json, os, sys
 import duckdb
 connection = duckdb.connect()
 try:
-    for name in ("avro", "iceberg"):
+    for name in ("avro", "iceberg", "delta"):
         found = importlib.util.find_spec(f"duckdb_extension_{name}")
         path = found and [
             os.path.join(folder, each) for folder, _, files in os.walk(os.path.dirname(found.origin)) for each in files
@@ -29,9 +30,9 @@ except duckdb.Error:
     sys.exit()
 print("ready", flush=True)
 for line in sys.stdin:
-    metadata, column, condition = json.loads(line)
+    scan, place, column, condition = json.loads(line)
     try:
-        rows = connection.execute(f"SELECT {column} FROM iceberg_scan('{metadata}') WHERE {condition}").fetchall()
+        rows = connection.execute(f"SELECT {column} FROM {scan}('{place}') WHERE {condition}").fetchall()
         print(json.dumps(sorted(value for (value,) in rows)), flush=True)
     except Exception as error:
         print(json.dumps(str(error)), flush=True)
@@ -44,14 +45,15 @@ class DuckdbReader:
     def __init__(self, process: LineProcess):
         self._process = process
 
-    def read(self, metadata: str, column: str, condition: str = "true") -> list[int] | str:
+    def read(self, place: str, column: str, condition: str = "true", scan: str = "iceberg_scan") -> list[int] | str:
         """Return the values of a column of integers, ascending; or DuckDB's error.
 
         Parameters
         ----------
-        metadata : the path of a metadata file.
+        place : the path of a metadata file of an Iceberg table, or of the folder of a Delta table.
+        scan : the function that reads such a table, "iceberg_scan" or "delta_scan".
         """
-        answer: list[int] | str = json.loads(self._process.ask(json.dumps([metadata, column, condition])))
+        answer: list[int] | str = json.loads(self._process.ask(json.dumps([scan, place, column, condition])))
         return answer
 
 

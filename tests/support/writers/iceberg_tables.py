@@ -318,9 +318,10 @@ def find_row_ids(table: Any) -> dict[int, int | None]:
             first = following.setdefault(manifest["manifest_path"], manifest["first_row_id"])
             following[manifest["manifest_path"]] += entry["record_count"]
         with table.io.new_input(entry["file_path"]).open() as stream:
-            ids = pq.read_table(stream)["id"].to_pylist()
-        for row, value in enumerate(ids):
-            result[value] = None if first is None else first + row
+            rows = pq.read_table(stream)
+        own = rows["_row_id"].to_pylist() if "_row_id" in rows.column_names else [None] * len(rows)
+        for row, (value, number) in enumerate(zip(rows["id"].to_pylist(), own, strict=True)):
+            result[value] = number if number is not None else None if first is None else first + row
     return result
 
 

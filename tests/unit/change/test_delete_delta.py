@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -125,8 +126,9 @@ def test_files_are_written_anew_where_a_table_has_no_vectors(tmp_path: Path) -> 
     assert few["nullCount"] == {"id": 0, "n": 5, "s": {"a": 3}}
     assert (few["minValues"]["id"], few["maxValues"]["id"], few["tightBounds"]) == (0, 9, False)
     assert parquet_bloom.read_table(root, "n IS NULL AND id = 3").num_rows == 1
-    assert [one.known for one in report.held] == [True, False, False]
-    assert "versions of the table up to 1" in str(report)
+    assert [(one.known, one.num_rows) for one in report.held[:-2]] == [(True, 6), (True, 5)]
+    assert "still holds 6 of them: the version 1 of the table" in str(report)
+    assert "still holds 5 of them: the version 0 of the table" in str(report)
     assert parquet_bloom.upsert(root, parquet_bloom.read_table(root, "id = 3"), "id").files[0].how == "rewritten"
     assert list_ids(root) == [*range(5), *(i for i in range(100, 200) if i != 150)]
 
@@ -140,12 +142,27 @@ def test_rewriting_takes_hidden_rows_out_as_well(tmp_path: Path) -> None:
     (add,) = [action["add"] for action in read_commit(root, 2) if "add" in action]
     assert "deletionVector" not in add
     assert list_ids(root) == [i for i in range(ROWS) if i not in (5, 6, 7)]
-    tracked = make_table(tmp_path / "tracked", 1)
-    log = Path(tracked, "_delta_log", f"{0:020d}.json")
-    name = '"delta.enableDeletionVectors"'
-    log.write_text(log.read_text().replace(name, f'"delta.enableRowTracking":"true",{name}'))
-    with pytest.raises(ParquetBloomError, match="gives rows ids, which they would lose"):
-        parquet_bloom.delete(tracked, 7, "id", mode="rewrite")
+
+
+def test_versions_that_still_hold_rows_are_counted(tmp_path: Path) -> None:
+    """Each of them is searched, as far as it can be read."""
+    root = make_table(tmp_path / "t", 4)
+    parquet_bloom.delete(root, [1, 101], "id")
+    parquet_bloom.embed_table(root, ["id"])  # of which all files are others
+    deltalake.write_deltalake(root, make_rows(0), mode="append")
+    parquet_bloom.delete(root, 2, "id")
+    report = parquet_bloom.delete(root, where="id IN (1, 2, 3, 150, 250, 350)", mode="rewrite")
+    told = {}
+    for one in report.held:
+        if one.num_rows is not None:
+            first, last = re.search(r"versions? (\d+)(?: to (\d+))? of", one.where).groups()  # type: ignore[union-attr]
+            told |= dict.fromkeys(range(int(first), int(last or first) + 1), one.num_rows)
+    assert (told, "the versions up to 4 of the table" in str(report)) == ({5: 4, 6: 6, 7: 6}, True)
+    deleted = [1, 2, 3, 150, 250, 350]
+    for version, number in told.items():
+        held = [i for i in list_ids(root, version) if i in deleted]
+        assert len(held) >= number, version
+    assert report.to_dict()["still_held"][0]["rows"] == max(told.values())
 
 
 def test_rows_are_chosen_by_keys_and_predicates(tmp_path: Path) -> None:
@@ -180,7 +197,13 @@ def test_mistakes_are_named(tmp_path: Path) -> None:
         ({"keys": [1], "on": "nothing"}, UnknownColumnError, "column 'nothing': "),
         ({"keys": ["x"], "on": "id"}, PredicateError, "column 'id': "),
         ({"where": "nothing = 1"}, UnknownColumnError, "column 'nothing'"),
-        ({"where": "id = 1", "mode": "shred"}, ParquetBloomError, "mode must be"),
+        ({"where": "id = 1", "mode": "shred"}, ParquetBloomError, "mode must be 'hide' or 'rewrite', got 'shred'"),
+        ({"where": "id = 1", "threads": "a"}, ParquetBloomError, "threads must be an integer of at least 1, got 'a'"),
+        (
+            {"where": "id = 1", "appended": "shred"},
+            ParquetBloomError,
+            "appended must be 'take' or 'leave', got 'shred'",
+        ),
         ({"where": "id = 1", "retries": -1}, ParquetBloomError, "retries must be an integer of at least 0, got -1"),
     ):
         with pytest.raises(error, match=said):
@@ -197,9 +220,11 @@ def test_mistakes_are_named(tmp_path: Path) -> None:
     [("delta.appendOnly", "forbids that rows are deleted"), ("delta.enableChangeDataFeed", "a record of each deleted")],
 )
 def test_tables_that_ask_for_more_are_refused(tmp_path: Path, name: str, said: str) -> None:
-    root = make_table(tmp_path / "t", 1, **{name: "true"})
-    with pytest.raises(ParquetBloomError, match=said):
-        parquet_bloom.delete(root, 1, "id")
+    root = make_table(tmp_path / "t", 1, **{name: "True"})
+    for is_dry in (True, False):
+        with pytest.raises(ParquetBloomError, match=said):
+            parquet_bloom.delete(root, 1, "id", dry_run=is_dry)
+    assert not parquet_bloom.delete(root, -1, "id").files
     assert (list_ids(root), list_vectors(root)) == ([*range(ROWS)], [])
 
 
@@ -217,7 +242,7 @@ def test_row_tracking_and_partitions_stay(tmp_path: Path) -> None:
         for name, text in zip(names, (stats, None), strict=True)
     ]
     fields = [delta_log.column("id", "long"), delta_log.column("p", "string")]
-    settings = {"delta.enableDeletionVectors": "true", "delta.enableRowTracking": "true"}
+    settings = {"delta.enableDeletionVectors": "True", "delta.enableRowTracking": "true"}  # in any case
     features = {"features": ["deletionVectors"], "writer_features": ["rowTracking", "domainMetadata"]}
     delta_log.commit(root, 0, [*delta_log.beginning(fields, ["p"], settings, **features), *adds])
     assert parquet_bloom.delete(str(root), 2, "id").num_rows == 2
@@ -228,6 +253,94 @@ def test_row_tracking_and_partitions_stay(tmp_path: Path) -> None:
     ]
     for add in written:
         assert {name: add[name] for name in members} == members
+
+
+ID_COLUMN, VERSION_COLUMN = "_row-id-col-1", "_row-commit-version-col-2"
+TRACKED = {
+    "delta.enableRowTracking": "true",
+    "delta.rowTracking.materializedRowIdColumnName": ID_COLUMN,
+    "delta.rowTracking.materializedRowCommitVersionColumnName": VERSION_COLUMN,
+}
+
+
+def track_rows(root: Path, configuration: dict[str, str], kind: str = "", **members: Any) -> None:
+    """Write a table whose rows have had the ids up to 99; those of its only file are 40 to 49."""
+    root.mkdir()
+    pq.write_table(pa.table({"id": range(10)}), root / "a.parquet", row_group_size=5)
+    domain = {"domain": "delta.rowTracking", "configuration": '{"rowIdHighWaterMark":99}', "removed": False}
+    settings = {"delta.enableDeletionVectors": "true"} | configuration
+    features = {"features": ["deletionVectors"], "writer_features": ["rowTracking", "domainMetadata"]}
+    beginning = delta_log.beginning([delta_log.column("id", "long")], configuration=settings, **features)
+    add = delta_log.add("a.parquet", (root / "a.parquet").stat().st_size, '{"numRecords":10}', **members)
+    delta_log.commit(root, 0, [*beginning, add, {"domainMetadata": domain}])
+    if kind:
+        deltalake.DeltaTable(str(root)).create_checkpoint()
+        Path(root, "_delta_log", f"{0:020d}.json").unlink()
+
+
+def find_tracked(root: str) -> dict[int, tuple[int, int]]:
+    """Return {id: (row id, commit version)}, by the protocol's rules."""
+    found = {}
+    table = deltalake.DeltaTable(root)
+    live = {Path(uri).name for uri in table.file_uris()}
+    adds = {}
+    for version in range(table.version() + 1):
+        adds |= {a["add"]["path"]: a["add"] for a in read_commit(root, version) if "add" in a}
+    for name in live:
+        rows = pq.read_table(Path(root, name))
+        own = [
+            rows[c].to_pylist() if c in rows.column_names else [None] * len(rows) for c in (ID_COLUMN, VERSION_COLUMN)
+        ]
+        for number, (value, row_id, version) in enumerate(zip(rows["id"].to_pylist(), *own, strict=True)):
+            base, default = adds[name]["baseRowId"] + number, adds[name]["defaultRowCommitVersion"]
+            found[value] = (base if row_id is None else row_id, default if version is None else version)
+    return found
+
+
+def test_rows_keep_their_ids_when_files_are_written_anew(tmp_path: Path) -> None:
+    """New files get ids for their rows as well, which no row has had; these are told by columns of their own."""
+    root = str(tmp_path / "t")
+    track_rows(Path(root), TRACKED, baseRowId=40, defaultRowCommitVersion=0)
+    for version, gone, last in ((1, [0, 7], 107), (2, [2], 114)):
+        report = parquet_bloom.delete(root, gone, "id", mode="rewrite")
+        assert (report.files[0].how, report.rows_after) == ("rewritten", 0)
+        info, *actions = read_commit(root, version)
+        assert info["commitInfo"]["tags"] == {"delta.rowTracking.preserved": "true"}
+        (add,) = [action["add"] for action in actions if "add" in action]
+        left = json.loads(add["stats"])["numRecords"]
+        assert (add["baseRowId"], add["defaultRowCommitVersion"]) == (last - left + 1, version)
+        (domain,) = [action["domainMetadata"] for action in actions if "domainMetadata" in action]
+        assert (domain["domain"], json.loads(domain["configuration"])) == (
+            "delta.rowTracking",
+            {"rowIdHighWaterMark": last},
+        )
+    expected = [number for number in range(10) if number not in (0, 2, 7)]
+    assert find_tracked(root) == {number: (40 + number, 0) for number in expected}
+    assert list_ids(root) == expected
+    parquet_bloom.delete(root, 3, "id")  # by a vector: no new file, and no new ids
+    assert not [action for action in read_commit(root, 3) if "domainMetadata" in action]
+
+
+def test_tables_that_track_rows_but_not_to_the_end(tmp_path: Path) -> None:
+    plain = str(tmp_path / "supported")
+    track_rows(Path(plain), {}, "checkpoint", baseRowId=40, defaultRowCommitVersion=0)
+    report = parquet_bloom.delete(plain, 5, "id", mode="rewrite")
+    assert pq.read_schema(report.files[0].output).names == ["id"]  # but the new file has ids for its rows
+    assert parquet_bloom.upsert(plain, pa.table({"id": [1, 50]}), "id").num_added == 2
+    adds = [action["add"] for version in (1, 2) for action in read_commit(plain, version) if "add" in action]
+    assert sorted(add["baseRowId"] for add in adds) == [100, 100, 109]  # the first file again, with a vector
+    track_rows(tmp_path / "new rows", TRACKED)
+    with pytest.raises(ParquetBloomError, match="enableRowTracking is not heeded here for new rows"):
+        parquet_bloom.upsert(str(tmp_path / "new rows"), pa.table({"id": [1]}), "id")
+    with pytest.raises(
+        ParquetBloomError, match=r"a\.parquet: it tracks rows, and the log has no ids for those of this"
+    ):
+        parquet_bloom.delete(str(tmp_path / "new rows"), 1, "id", mode="rewrite")
+    track_rows(tmp_path / "unnamed", {"delta.enableRowTracking": "true"}, baseRowId=1, defaultRowCommitVersion=0)
+    for is_dry in (True, False):
+        with pytest.raises(ParquetBloomError, match=r"lacks the property delta\.rowTracking\.mat"):
+            parquet_bloom.delete(str(tmp_path / "unnamed"), 1, "id", mode="rewrite", dry_run=is_dry)
+    assert parquet_bloom.delete(str(tmp_path / "unnamed"), 1, "id").files[0].how == "hidden"
 
 
 def test_statistics_that_are_not_json(tmp_path: Path) -> None:
@@ -285,6 +398,62 @@ def test_other_writers_come_first(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     assert len(left) == len(expected) + (ROWS - 1 - 1 if change == "append" else 0)
     used = {path.name for path in list_vectors(root)}
     assert len(used) == (2 if change == "delete" else 1)  # what the first try has written is gone
+
+
+@pytest.mark.parametrize("what", ["hide", "rewrite", "upsert"])
+def test_a_vacuum_that_keeps_nothing_takes_the_new_files(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, what: str
+) -> None:
+    """They are not in the table yet, so that it may; a commit of files that are gone would lose their rows."""
+    root = make_table(tmp_path / "t")
+    before, create, taken = set(Path(root).iterdir()), Folder.create, list[Path]()
+
+    def interfere(self: Folder, name: str, new: bool = False) -> Any:
+        if name.endswith(".json") and not taken:
+            taken.extend(set(Path(root).iterdir()) - before)
+            for path in taken:
+                path.unlink()
+        return create(self, name, new)
+
+    monkeypatch.setattr(Folder, "create", interfere)
+    if what == "upsert":
+        assert parquet_bloom.upsert(root, make_rows(9), "id").attempts == 2
+    else:
+        mode: Any = what
+        assert parquet_bloom.delete(root, [5, 150], "id", mode=mode).attempts == 2
+    assert taken
+    more = range(900, 1000) if what == "upsert" else ()
+    assert list_ids(root) == [i for i in range(300) if more or i not in (5, 150)] + [*more]
+
+
+@pytest.mark.parametrize("change", ["append", "delete", "compact"])
+def test_rows_that_are_added_meanwhile_may_stay(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, change: str) -> None:
+    root = make_table(tmp_path / "t")
+    create = Folder.create
+
+    def interfere(self: Folder, name: str, new: bool = False) -> Any:
+        if name.endswith(".json"):
+            monkeypatch.setattr(Folder, "create", create)
+            if change == "append":
+                deltalake.write_deltalake(root, make_rows(0), mode="append")
+            elif change == "delete":
+                parquet_bloom.delete(root, [50, 51], "id")
+            else:
+                deltalake.DeltaTable(root).optimize.compact()
+        return create(self, name, new)
+
+    monkeypatch.setattr(Folder, "create", interfere)
+    if change == "compact":
+        with pytest.raises(ConcurrentChangeError, match=r"parquet: another writer has replaced it.*: run again"):
+            parquet_bloom.delete(root, range(0, 300, 50), "id", appended="leave")
+        assert (list_ids(root), list_vectors(root)) == ([*range(300)], [])
+        return
+    report = parquet_bloom.delete(root, range(0, 300, 50), "id", appended="leave")
+    assert (report.attempts, report.num_rows) == (2, 6 if change == "append" else 5)
+    assert (report.num_later, report.to_dict()["later_files"]) == ((1, 1) if change == "append" else (0, 0))
+    assert ("not searched: 1 file that other writers have added" in str(report)) == (change == "append")
+    left = [i for i in range(300) if i % 50 and (i != 51 or change == "append")]
+    assert list_ids(root) == sorted([*left, *(range(100) if change == "append" else ())])
 
 
 def test_busy_tables_are_given_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

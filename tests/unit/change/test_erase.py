@@ -145,6 +145,21 @@ def test_progress_is_in_bytes(lake):
     assert seen == [(sizes[0], sum(sizes)), (sum(sizes), sum(sizes))]
 
 
+def test_what_cannot_be_searched_again_is_said(lake):
+    """Rows are erased, and the report says so, though a file is none since."""
+    gone = lake / "part=0" / "0.parquet"
+
+    def spoil(done: int, total: int) -> None:
+        if done == total:
+            gone.write_bytes(b"no Parquet")
+
+    report = parquet_bloom.erase(lake, [5, 399], on="id", progress=spoil)
+    assert (report.num_rows, report.rows_after) == (2, None)
+    assert f"may still hold them: what could not be searched again ({gone}: " in str(report)
+    gone.unlink()
+    assert not {5, 399} & read(lake)
+
+
 def test_nothing_is_done_unless_confirmed(lake):
     before, asked = contents(lake), []
     report = parquet_bloom.erase(lake, [5, 399], on="id", confirm=lambda *each: bool(asked.append(each)))
@@ -352,3 +367,8 @@ def test_no_keys(lake):
         report = parquet_bloom.erase(lake, keys, on="id")
         assert (report.num_rows, report.keys_given, report.keys_null) == (0, len(keys), len(keys))
     assert read(lake) == ALL
+
+
+def test_a_number_of_threads_that_is_none(tmp_path: Path) -> None:
+    with pytest.raises(errors.ParquetBloomError, match="threads must be an integer of at least 1, got 'a'"):
+        parquet_bloom.erase(tmp_path, [1], on="id", threads="a")  # type: ignore[arg-type]

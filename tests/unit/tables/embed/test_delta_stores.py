@@ -23,6 +23,7 @@ from support.writers import delta_log
 
 import parquet_bloom
 from parquet_bloom.errors import ParquetBloomError, StorageError
+from parquet_bloom.storage.index_folder import Folder
 from parquet_bloom.tables.embed.embed_table import embed_table
 
 deltalake = pytest.importorskip("deltalake")
@@ -164,6 +165,23 @@ def test_another_writer_between_any_two_requests(s3: Any, objects: Mapping[str, 
         check(s3, table, expected)
         if not versions:  # there are no more requests
             break
+
+
+def test_a_vacuum_takes_the_new_files(s3: Any, table: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """That they are gone is noticed before the commit, which is tried again with other files."""
+    before, keys, create, taken = read(s3), keys_of(s3), Folder.create, list[str]()
+
+    def interfere(self: Folder, name: str, new: bool = False) -> Any:
+        if name == LOG.format(2).rpartition("/")[2] and not taken:
+            taken.extend(keys_of(s3) - keys)
+            for key in taken:
+                s3.delete(key)
+        return create(self, name, new)
+
+    monkeypatch.setattr(Folder, "create", interfere)
+    assert parquet_bloom.delete(table, [5, 57], "id").attempts == 2
+    assert len(taken) == 2
+    check(s3, table, tables.kept(lambda row: row[0] not in (5, 57))(before))
 
 
 MOMENTS = {

@@ -202,14 +202,12 @@ def test_vectors_take_the_place_of_what_there_was(tmp_path: Path) -> None:
         None: (2, 0),
     }
     assert found[None]["file_path"] == both.path
-    content = Path(plain(found[one]["file_path"])).read_bytes()
-    assert found[one]["file_path"] == found[two]["file_path"]
-    blobs = {blob.properties["referenced-data-file"]: blob for blob in PuffinFile(content).footer.blobs}
-    for name in (one, two):
-        assert (blobs[name].offset, blobs[name].length) == (
-            found[name]["content_offset"],
-            found[name]["content_size_in_bytes"],
-        )
+    for name in (one, two):  # each in a file of its own
+        content = Path(plain(found[name]["file_path"])).read_bytes()
+        (blob,) = PuffinFile(content).footer.blobs
+        place = found[name]["content_offset"], found[name]["content_size_in_bytes"]
+        assert (blob.properties["referenced-data-file"], (blob.offset, blob.length)) == (name, place)
+        assert found[name]["file_size_in_bytes"] == len(content)
     summary = snapshot.summary.additional_properties
     names = ("added-dvs", "added-position-deletes", "removed-dvs", "removed-position-delete-files")
     assert [summary[name] for name in names] == ["2", "7", "1", "1"]
@@ -287,12 +285,24 @@ def test_files_that_are_written_anew(tmp_path: Path, version: int) -> None:
         assert tables.reload(table).scan(row_filter=f"id == {number}").to_arrow().num_rows == (number not in gone)
 
 
-def test_equality_deletes_do_not_apply_to_new_files(tmp_path: Path) -> None:
-    hand, files = make_hand(tmp_path, 2)
-    hand.add_snapshot([*files, hand.write_equality(pa.table({"id": [3, 4, 21]}), {"id": 1}, sequence=50)])
+@pytest.mark.parametrize("version", [2, 3])
+def test_equality_deletes_and_files_that_are_written_anew(tmp_path: Path, version: int) -> None:
+    """A new file is as old as the one before: what deleted its rows by their values still does."""
+    hand, files = make_hand(tmp_path, version)
+    deletes = hand.write_equality(pa.table({"id": [3, 4, 21]}), {"id": 1}, sequence=50)
+    hand.add_snapshot([*files, deletes], first_row=0 if version == 3 else None)
     table = register(hand, tmp_path)
     delete(table, {}, rewritten={files[0].path: [0, 1, 2, 4, 9]})  # with a row that they have deleted so far
-    assert read(table, engines=["duckdb"]) == [0, 1, 2, 4, 9, *range(10, 21), *range(22, 30)]
+    assert read(table, engines=["duckdb"]) == [0, 1, 2, 9, *range(10, 21), *range(22, 30)]
+    new = next(entry for entry in list_entries(tables.reload(table), 0) if entry["record_count"] == 5)
+    assert (new["status"], new["sequence_number"]) == (1, 3)
+    report = parquet_bloom.delete(tables.reload(table), [2, 20], "id", mode="rewrite")
+    # A row that was deleted by its value is not written anew, either.
+    assert {pq.read_table(file.output)["id"].to_pylist()[0]: file.num_rows for file in report.files} == {0: 1, 22: 1}
+    assert [pq.read_metadata(file.output).num_rows for file in report.files] == [3, 8]
+    assert (report.rows_after, read(table, engines=["duckdb"])) == (0, [0, 1, 9, *range(10, 20), *range(22, 30)])
+    report = parquet_bloom.delete(tables.reload(table), where="id < 10", mode="rewrite")
+    assert [(file.how, file.num_rows) for file in report.files] == [("removed", 3)]
 
 
 def make_transforms(folder: Path) -> Any:
@@ -441,6 +451,26 @@ def test_what_is_refused_by_name(tmp_path: Path) -> None:
     assert read(table) == []
 
 
+@pytest.mark.parametrize("version", [1, 2])
+def test_snapshots_that_still_hold_rows_are_counted(tmp_path: Path, version: int) -> None:
+    """Each of them is searched; of version 1 it is only known of the last one, as rows have no age there."""
+    table = tables.make_iceberg(tmp_path, 2, version=version)
+    snapshots = [snapshot.snapshot_id for snapshot in tables.reload(table).snapshots()]
+    assert embed_table(tables.reload(table), ["id"]).changed
+    snapshots.append(tables.reload(table).current_snapshot().snapshot_id)
+    gone = [5, 105, 106]
+    report = parquet_bloom.delete(tables.reload(table), gone, "id", mode="rewrite")
+    texts = [str(one) for one in report.held]
+    if version == 1:
+        assert texts[0].startswith(f"still holds 3 of them: the snapshot {snapshots[2]} of the table; ")
+        assert texts[1].startswith(f"may still hold them: the snapshots up to {snapshots[1]} of the table, in files")
+        return
+    assert texts[0].startswith(f"still holds 3 of them: the snapshots {snapshots[1]} to {snapshots[2]} of the table; ")
+    assert texts[1].startswith(f"still holds 1 of them: the snapshot {snapshots[0]} of the table; ")
+    held = [len({*gone} & {*read(table, number)}) for number in snapshots]
+    assert held == [1, 3, 3]
+
+
 LESS_USUAL = ["append", "delete all", "overwrite"]
 
 
@@ -553,7 +583,7 @@ def change_at_random(rng: random.Random, table: Any, files: list[Any]) -> Counte
             removed.append(path)
             files.remove(file)
             done["removed"] += 1
-        elif kept and version < 3 and rng.random() < 0.3:
+        elif kept and rng.random() < 0.3:
             new.append(write_anew(target, state, path, kept))
             file.entry.path = f"file://{new[-1].path}"
             file.rows[:] = [file.rows[number] for number in kept]

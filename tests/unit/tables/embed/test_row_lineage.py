@@ -8,12 +8,16 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from support.engines import duckdb_tables
 from support.writers import changing_tables as tables
 from support.writers.iceberg_tables import Entry, HandTable, find_row_ids, list_entries
 
+import parquet_bloom
+from parquet_bloom.errors import ParquetBloomError
 from parquet_bloom.tables.embed.embed_table import embed_table
+from parquet_bloom.tables.iceberg.iceberg_table import iceberg
 
 pytest.importorskip("pyiceberg")
 
@@ -82,6 +86,68 @@ def test_duckdb_reads_the_same_ids_and_sequence_numbers(tmp_path: Path) -> None:
     assert [tuple(row[:2]) for row in after] == sorted(row_ids(table).items())
 
 
+def ask_duckdb(table: Any) -> list[list[int]]:
+    place = plain(tables.reload(table).metadata_location)
+    columns = "id, _row_id, _last_updated_sequence_number"
+    [rows] = duckdb_tables.ask(f"SELECT {columns} FROM iceberg_scan('{place}') ORDER BY id")
+    return rows
+
+
+def test_rows_keep_their_ids_when_files_are_written_anew(tmp_path: Path) -> None:
+    """In a column of their own; again, with vectors, after an embedding, and in files that had the column before."""
+    hand = HandTable(tmp_path / "table", [FIELDS], version=3)
+    files = [write(hand, 0, 20), write(hand, 100, 5, status=0, first_row=70), write(hand, 200, 3, manifest=1)]
+    named = pa.field("_row_id", pa.int64(), metadata={"PARQUET:field_id": "2147483540"})
+    own = pa.table({"id": pa.array([300, 301, 302], pa.int64()), "_row_id": pa.array([5, 8, 7], pa.int64())})
+    entry = hand.write_file(own, {"id": 1, "_row_id": 2147483540}, sequence=None)
+    hand.add_snapshot([*files, entry], first_row=1000)
+    table = register(hand, tmp_path)
+    before, next_id = row_ids(table), read_metadata(table)["next-row-id"]
+    assert (before[7], before[102], before[301]) == (1007, 72, 8)
+    gone = [0, 7, 8, 9, 10, 102, 300]
+    report = parquet_bloom.delete(tables.reload(table), gone, "id", mode="rewrite")
+    assert ({file.how for file in report.files}, report.num_rows, report.rows_after) == ({"rewritten"}, 7, 0)
+    assert {pq.read_schema(file.output).field("_row_id").equals(named, True) for file in report.files} == {True}
+    expected = {value: number for value, number in before.items() if value not in gone}
+    assert row_ids(table) == expected
+    numbers = {
+        tuple(set(pq.read_table(file.output)["_last_updated_sequence_number"].to_pylist())) for file in report.files
+    }
+    assert numbers == {(1,), (100,)}  # as those of the files, which keep theirs
+    parquet_bloom.delete(tables.reload(table), [1], "id")
+    assert embed_table(tables.reload(table), ["id"]).changed
+    report = parquet_bloom.delete(tables.reload(table), [2, 3], "id", mode="rewrite")
+    assert pq.read_metadata(report.files[0].output).num_rows == 12
+    expected = {value: number for value, number in expected.items() if value not in (1, 2, 3)}
+    assert row_ids(table) == expected
+    assert read_metadata(table)["next-row-id"] == next_id
+    assert sorted(parquet_bloom.read_table(iceberg(tables.reload(table)), "id >= 0")["id"].to_pylist()) == sorted(
+        expected
+    )
+
+
+@pytest.mark.ci
+def test_duckdb_reads_the_same_ids_of_files_written_anew(tmp_path: Path) -> None:
+    hand = HandTable(tmp_path / "table", [FIELDS], version=3)
+    files = [write(hand, 0, 20), write(hand, 100, 5, status=0, first_row=70), write(hand, 200, 3, manifest=1)]
+    hand.add_snapshot([*files, write(hand, 300, 4, manifest=1, sequence=None)], first_row=1000)
+    table = register(hand, tmp_path)
+    before = ask_duckdb(table)
+    gone = [0, 7, 102, 201, 303]
+    parquet_bloom.delete(tables.reload(table), gone, "id", mode="rewrite")
+    assert ask_duckdb(table) == [row for row in before if row[0] not in gone]
+
+
+def test_a_row_without_an_id_of_its_own_may_not_move(tmp_path: Path) -> None:
+    hand = HandTable(tmp_path / "table", [FIELDS], version=3)
+    rows = pa.table({"id": pa.array([1, 2], pa.int64()), "_row_id": pa.array([5, None], pa.int64())})
+    hand.add_snapshot([hand.write_file(rows, {"id": 1, "_row_id": 2147483540})], first_row=0)
+    table = register(hand, tmp_path)
+    with pytest.raises(ParquetBloomError, match="column '_row_id': the table numbers rows by their file where"):
+        parquet_bloom.delete(table, [1], "id", mode="rewrite")
+    assert parquet_bloom.delete(table, [1], "id").num_rows == 1
+
+
 @pytest.mark.parametrize("max_files", [1, 3])
 def test_rows_get_ids_after_an_upgrade(max_files: int, tmp_path: Path) -> None:
     """All rows of the table, by the first commit after it, whichever files are exchanged."""
@@ -99,6 +165,20 @@ def test_rows_get_ids_after_an_upgrade(max_files: int, tmp_path: Path) -> None:
     assert (document["snapshots"][-1]["first-row-id"], document["snapshots"][-1]["added-rows"]) == (5, 40)
     embed_table(table, ["id"])
     assert row_ids(table) == ids
+
+
+def test_rows_get_ids_after_an_upgrade_when_a_file_is_written_anew(tmp_path: Path) -> None:
+    hand = HandTable(tmp_path / "table", [FIELDS], version=3)
+    hand.add_snapshot([write(hand, start, 10, manifest=start // 20) for start in range(0, 40, 10)])
+    table = register(hand, tmp_path)
+    report = parquet_bloom.delete(table, [3, 25], "id", mode="rewrite")
+    assert {pq.read_schema(file.output).names == ["id", "_last_updated_sequence_number"] for file in report.files} == {
+        True
+    }
+    ids = row_ids(table)
+    assert (len(ids), len({*ids.values()}), read_metadata(table)["next-row-id"]) == (38, 38, 40)
+    parquet_bloom.delete(tables.reload(table), [4], "id", mode="rewrite")
+    assert row_ids(table) == {value: number for value, number in ids.items() if value != 4}
 
 
 def test_metadata_that_pyiceberg_does_not_know_stays(tmp_path: Path) -> None:
