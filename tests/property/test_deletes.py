@@ -76,9 +76,6 @@ def is_read_alike(table: Drawn, rows: pa.Table) -> bool:
 def draw_rows(rng: random.Random, rows: pa.Table) -> tuple[dict[str, Any], np.ndarray]:
     """Draw rows to delete: return the arguments that choose them, and which they are."""
     columns = rank_table(rows)
-    if rng.random() < 0.5:
-        drawn = (draw_point if rng.random() < 0.5 else draw_predicate)(rng, columns)
-        return {"where": drawn.spell(rng)}, drawn.answer.true
     names = [
         field.name
         for field in rows.schema
@@ -86,6 +83,9 @@ def draw_rows(rng: random.Random, rows: pa.Table) -> tuple[dict[str, Any], np.nd
         and not pa.types.is_floating(field.type)
         and rows[field.name].null_count < len(rows)
     ]
+    if not names or rng.random() < 0.5:
+        drawn = (draw_point if rng.random() < 0.5 else draw_predicate)(rng, columns)
+        return {"where": drawn.spell(rng)}, drawn.answer.true
     name = rng.choice(names)
     values = rows[name].to_pylist()
     distinct = sorted({value for value in values if value is not None}, key=repr)
