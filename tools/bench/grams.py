@@ -3,7 +3,7 @@
 python tools/bench/grams.py --logs FOLDER [--folder FOLDER] [--megabytes N] [--pieces N] [--peers PYTHON]
 
 FOLDER has log files (*.log). Of each one a Parquet file is made: lines drawn at random, in which numbers of more than
-two digits are replaced by others of the same length; zstd, row groups of 131,072 lines.
+two digits are replaced by others of the same length; zstd, a page index, row groups of 131,072 lines.
 
 build     megabytes of text indexed in a second of CPU, and the index's share of the text, of one core
 scan      DuckDB, polars and DataFusion over the same files, warm
@@ -11,11 +11,13 @@ index     `read_table(index=)`; the rows are compared, and shown to be those of 
 piece     10 characters of a random line that are in few lines; medians over the pieces, each asked twice
 --peers   a Python with chdb and pylance, to which the texts are given, each with its own index; they answer from
           their own tables
+--store   also from an object store (`_slow_server.py`) that takes 30 ms for a request, by an index that is open
 """
 
 from __future__ import annotations
 
 import argparse
+import json
 import random
 import re
 import shutil
@@ -24,6 +26,7 @@ import subprocess
 import sys
 import tempfile
 import time
+import urllib.request
 from collections.abc import Callable
 from pathlib import Path
 
@@ -59,7 +62,9 @@ def make_lake(logs: Path, folder: Path, num_bytes: int) -> int:
         lines = [line.decode("utf-8", "replace").encode() for line in source.read_bytes().splitlines() if line]
         schema = pa.schema({"line": pa.int64(), "message": pa.string()})
         written = count = 0
-        with pq.ParquetWriter(folder / "lake" / f"{number:02}.parquet", schema, compression="zstd") as writer:
+        with pq.ParquetWriter(
+            folder / "lake" / f"{number:02}.parquet", schema, compression="zstd", write_page_index=True
+        ) as writer:
             while written < num_bytes // len(sources):
                 texts = [_NUMBER.sub(vary, rng.choice(lines)) for _ in range(_ROW_GROUP)]
                 columns = [pa.array(range(count, count + len(texts)), pa.int64()), pa.array(texts).cast(pa.string())]
@@ -150,6 +155,56 @@ def measure(ways: dict[str, Ask], pieces: list[str], expected: dict[str, int]) -
     return medians
 
 
+class _Store:
+    """The folder as a bucket of the slow store."""
+
+    def __init__(self, folder: Path, latency: int):
+        command = [sys.executable, str(Path(__file__).parent / "_slow_server.py"), "--latency", str(latency)]
+        pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
+        self._process = subprocess.Popen([*command, f"bench={folder}"], **pipes)
+        self._url = f"http://127.0.0.1:{int(self._process.stdout.readline())}"
+        keys = {"access_key_id": "key", "secret_access_key": "secret", "region": "us-east-1"}
+        self.options = {"endpoint": self._url, **keys, "allow_http": True, "virtual_hosted_style_request": False}
+
+    def count(self) -> dict[str, object]:
+        return json.load(urllib.request.urlopen(f"{self._url}/_counts"))
+
+    def __enter__(self) -> _Store:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._process.stdin.close()
+        self._process.wait()
+
+
+def measure_store(folder: Path, pieces: list[str], expected: dict[str, int]) -> None:
+    """Ask for each piece twice by an open index of zones of the files in the store."""
+    shutil.rmtree(folder / "stored.index", ignore_errors=True)
+    index = "s3://bench/stored.index"
+    with _Store(folder, 0) as store:
+        settings = {"granularity": "zone", "storage_options": store.options}
+        with parquet_bloom.LakeIndex.create(index, ["grams(message)"], lake="s3://bench/lake/", **settings) as made:
+            made.append()
+    taken, requests, megabytes = [], [], []
+    with _Store(folder, 30) as store, parquet_bloom.LakeIndex.open(index, storage_options=store.options) as opened:
+        for piece in pieces * 2:
+            store.count()
+            started = time.perf_counter()
+            where = f"contains(message, '{quote(piece)}')"
+            rows = parquet_bloom.read_table(None, where=where, index=opened, storage_options=store.options).num_rows
+            taken.append((time.perf_counter() - started) * 1e3)
+            if rows != expected[piece]:
+                raise SystemExit(f"from the store there are {rows} lines with {piece!r}, not {expected[piece]}")
+            counts = store.count()
+            requests.append(sum(counts["requests"].values()))
+            megabytes.append(counts["down"] / 1e6)
+    middle = [statistics.median(each) for each in (taken, requests, megabytes)]
+    print(
+        f"\nfrom a store of 30 ms: {middle[0]:.0f} ms, {middle[1]:.0f} requests, {middle[2]:.1f} MB, medians;"
+        f" at most {max(taken):.0f} ms, {max(requests)} requests"
+    )
+
+
 _PEER = """
 import sys, time, statistics, shutil, glob
 import pyarrow as pa, pyarrow.parquet as pq, pyarrow.dataset as pd
@@ -199,6 +254,7 @@ def main() -> None:
     parser.add_argument("--megabytes", type=positive, default=1000)
     parser.add_argument("--pieces", type=positive, default=10)
     parser.add_argument("--peers")
+    parser.add_argument("--store", action="store_true")
     given = parser.parse_args()
     header("pieces of text among logs", "duckdb", "polars", "datafusion")
     num_bytes = make_lake(given.logs, given.folder, given.megabytes * 1_000_000)
@@ -219,6 +275,8 @@ def main() -> None:
     print(f"\n{len(pieces)} pieces in {statistics.median(expected.values()):.0f} lines, medians")
     for name, median in medians.items():
         print(f"  {name:34} {median:9.1f} ms {median / medians['parquet_bloom, zone']:8.1f} x")
+    if given.store:
+        measure_store(given.folder, pieces, expected)
     if given.peers:
         scratch = given.folder / "peers"
         shutil.rmtree(scratch, ignore_errors=True)
