@@ -65,6 +65,8 @@ _FORMS = {
 _TEXT_FORMS = {
     "Like": "{this} LIKE {expression}",
     "Like negate": "{this} NOT LIKE {expression}",
+    "ILike": "{this} ILIKE {expression}",
+    "ILike negate": "{this} NOT ILIKE {expression}",
     "Escape": "{this} ESCAPE {expression}",
     "StartsWith": "starts_with({this}, {expression})",
     "EndsWith": "ends_with({this}, {expression})",

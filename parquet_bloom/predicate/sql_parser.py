@@ -33,7 +33,7 @@ SPARK = frozenset({"spark", "databricks"})
 """Dialects that are parsed as Spark's."""
 
 _SUPPORTED = (
-    "supported are =, <=>, <>, <, <=, >, >=, BETWEEN, IN, LIKE, IS NULL, AND, OR, NOT, array_contains, regexp_matches,"
+    "supported are =, <=>, <>, <, <=, >, >=, BETWEEN, IN, [I]LIKE, IS NULL, AND, OR, NOT, array_contains, regexp_matches,"
     " lower(x), upper(x)"
 )
 
@@ -111,8 +111,7 @@ _TYPED = "HAS_TYPE"
 
 # Tokens that begin what is not supported, and are not the name of a column unless they are quoted.
 _REFUSED = {
-    **dict.fromkeys(("LIKE", "SIMILAR", "COLLATE", "CASE"), "{}"),
-    "ILIKE": "ILIKE (write lower(x) LIKE and a pattern in lower case)",
+    **dict.fromkeys(("LIKE", "ILIKE", "SIMILAR", "COLLATE", "CASE"), "{}"),
     **dict.fromkeys(("RLIKE", "REGEXP"), "{} (write regexp_matches and an expression in RE2's syntax)"),
     **dict.fromkeys(
         ("CURRENT_DATE", "CURRENT_TIME", "CURRENT_TIMESTAMP", "LOCALTIME", "LOCALTIMESTAMP", "CURRENT_USER"),
@@ -142,9 +141,9 @@ def parse_sql(text: str, dialect: str | None = None) -> Node:
     literal, in either order; `[NOT] BETWEEN`, `[NOT] IN (...)`, `IS [NOT] NULL`; `array_contains(column, literal)` of
     lists, also by its names in other engines (`list_contains`, `array_has`, `literal = ANY(column)`), and for several
     literals `arrays_overlap`, `list_has_any` and `list_has_all`; NOT, AND, OR and parentheses; struct leaves as dotted
-    names; `[NOT] LIKE` with a pattern and perhaps an ESCAPE character, `starts_with(column, text)`, `ends_with` and
-    `contains` of texts, and `regexp_matches(column, expression)` in RE2's syntax; `lower(column)`, `upper(column)`
-    and `CAST(column AS VARCHAR)` (or STRING, or TEXT) in place of a column, with `=`, `<>`, `IN`, `LIKE`, these
+    names; `[NOT] LIKE` and `ILIKE` with a pattern and perhaps an ESCAPE character, `starts_with(column, text)`,
+    `ends_with` and `contains` of texts, and `regexp_matches(column, expression)` in RE2's syntax; `lower(column)`,
+    `upper(column)` and `CAST(column AS VARCHAR)` (or STRING, or TEXT) in place of a column, with `=`, `<>`, `IN`, `LIKE`, these
     functions and `IS NULL`; `column['key']` of maps, and `element_at(column, 'key')`, in place of a column; whole
     numbers of any size, `1.50` (a Decimal), `1e3` (a float), `'text'`, TRUE, FALSE, INTERVAL before a text, NULL,
     `X'AB'` (bytes), and DATE, TIME, TIMESTAMP, TIMESTAMPTZ, TIMESTAMP_NTZ, UUID and DOUBLE before a text, after
@@ -385,6 +384,8 @@ class _Reader:
             node = And((subject.compare(">=", low), subject.compare("<=", self._read_value())))
         elif word == "LIKE":
             node = self._read_like(self._subject(left))
+        elif word == "ILIKE":
+            node = self._read_like(self._subject(left), ignores_case=True)
         elif word in ("IS", "ISNULL", "NOTNULL") and not is_negated:
             is_negated = word == "NOTNULL" or (word == "IS" and self._takes("NOT"))
             truth = next((value for value in ("TRUE", "FALSE") if word == "IS" and self._takes(value)), None)
@@ -476,8 +477,8 @@ class _Reader:
         self._require(")")
         return subject.look_up(HasType(subject.name, kind))
 
-    def _read_like(self, subject: Subject) -> Node:
-        """Read the pattern after LIKE, and its escape character."""
+    def _read_like(self, subject: Subject, ignores_case: bool = False) -> Node:
+        """Read the pattern after LIKE, or ILIKE, and its escape character."""
         pattern = self._read_text("LIKE")
         escape = ESCAPE if self._spark else None
         if self._takes("ESCAPE"):
@@ -489,7 +490,8 @@ class _Reader:
             raise PredicateError(
                 f"{problem}: add ESCAPE '{ESCAPE}' where it escapes, or another character where it does not"
             )
-        return subject.is_like(normalize_like(pattern, escape))
+        pattern = normalize_like(pattern, escape)
+        return subject.is_like_in_any_case(pattern) if ignores_case else subject.is_like(pattern)
 
     def _read_text(self, after: str) -> str:
         value = self._read_value()

@@ -9,6 +9,7 @@ from typing import Any, TypeAlias
 
 from ..errors import PredicateError
 from . import literal
+from .calls import is_ordinary
 from .pattern_pieces import find_common_pieces
 from .patterns import escape_like, find_prefix, require_expression, require_like
 from .tree import (
@@ -149,6 +150,25 @@ class Subject:
         if prefix.is_whole:
             return self.compare("=", prefix.text)
         return Like(self.name, pattern, self.function, self.is_exact)
+
+    def is_like_in_any_case(self, pattern: str) -> Node:
+        """Return the predicate that its `lower` matches the `lower` of a pattern of LIKE, as ILIKE does.
+
+        Raises
+        ------
+        PredicateError
+            It is a function of a column other than `lower`, or engines map a character of the pattern differently.
+        """
+        if self.key is not None or self.is_whole:
+            return self.look_up(replace(self, key=None, is_whole=False).is_like_in_any_case(pattern))
+        self._require_text()
+        if self.function not in ("", "lower"):
+            raise PredicateError(f"ILIKE of {self.function} is not supported: compare the column", column=self.name)
+        unusual = next((character for character in pattern if not is_ordinary(character, "lower")), None)
+        if unusual is not None:
+            problem = f"ILIKE with {unusual!r} is not the same in all engines"
+            raise PredicateError(f"{problem}: use LIKE, or `lower` and a pattern in lower case", column=self.name)
+        return replace(self, function="lower").is_like(pattern.lower())
 
     def matches(self, pattern: str) -> Node:
         """Return the predicate that a regular expression is found in it."""

@@ -173,6 +173,8 @@ def test_pattern_of_one_text_is_an_equality():
     assert parse("a LIKE 'x!%' ESCAPE '!'") == Equal("a", "x%")
     assert parse("a LIKE 'x'") == Equal("a", "x")
     assert parse("a LIKE 'x%'") == Like("a", "x%")
+    assert parse("a ILIKE '%Äb!%_' ESCAPE '!'") == Like("a", "%äb\\%_", "lower")
+    assert parse("NOT lower(a) ILIKE 'X%'") == parse("a NOT ILIKE 'x%'") == parse("lower(a) NOT LIKE 'x%'")
     assert parse("starts_with(a, '50%')") == Like("a", "50\\%%")
     assert negation(negation(parse("regexp_matches(a, 'x')"))) == Matches("a", "x")
 

@@ -208,7 +208,8 @@ a < b|two columns
 a BETWEEN b AND 2|the column b
 a BETWEEN SYMMETRIC 2 AND 1|the column SYMMETRIC
 length(a) = 1|the function length
-a ILIKE 'x%'|lower(x) LIKE
+upper(a) ILIKE 'x%'|ILIKE of upper
+a ILIKE 'İx%'|not the same in all engines
 a RLIKE 'x'|regexp_matches
 a LIKE NULL|LIKE takes a text
 a LIKE b|the column b
