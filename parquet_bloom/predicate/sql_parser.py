@@ -33,8 +33,8 @@ SPARK = frozenset({"spark", "databricks"})
 """Dialects that are parsed as Spark's."""
 
 _SUPPORTED = (
-    "supported are =, <=>, <>, <, <=, >, >=, BETWEEN, IN, [I]LIKE, IS NULL, AND, OR, NOT, array_contains, regexp_matches,"
-    " lower(x), upper(x)"
+    "supported are =, <=>, <>, <, <=, >, >=, BETWEEN, IN, [I]LIKE, IS NULL, AND, OR, NOT, array_contains,"
+    " regexp_matches, lower(x), upper(x)"
 )
 
 _COMPARISONS = {"=": "=", "==": "=", "<>": "<>", "!=": "<>", "<=>": "<=>", "<": "<", "<=": "<=", ">": ">", ">=": ">="}
@@ -143,9 +143,10 @@ def parse_sql(text: str, dialect: str | None = None) -> Node:
     literals `arrays_overlap`, `list_has_any` and `list_has_all`; NOT, AND, OR and parentheses; struct leaves as dotted
     names; `[NOT] LIKE` and `ILIKE` with a pattern and perhaps an ESCAPE character, `starts_with(column, text)`,
     `ends_with` and `contains` of texts, and `regexp_matches(column, expression)` in RE2's syntax; `lower(column)`,
-    `upper(column)` and `CAST(column AS VARCHAR)` (or STRING, or TEXT) in place of a column, with `=`, `<>`, `IN`, `LIKE`, these
-    functions and `IS NULL`; `column['key']` of maps, and `element_at(column, 'key')`, in place of a column; whole
-    numbers of any size, `1.50` (a Decimal), `1e3` (a float), `'text'`, TRUE, FALSE, INTERVAL before a text, NULL,
+    `upper(column)` and `CAST(column AS VARCHAR)` (or STRING, or TEXT) in place of a column, with `=`, `<>`, `IN`,
+    `LIKE`, these functions and `IS NULL`; `column['key']` of maps, and `element_at(column, 'key')`, in place of a
+    column; whole numbers of any size, `1.50` (a Decimal), `1e3` (a float), `'text'`, TRUE, FALSE, INTERVAL before a
+    text, NULL,
     `X'AB'` (bytes), and DATE, TIME, TIMESTAMP, TIMESTAMPTZ, TIMESTAMP_NTZ, UUID and DOUBLE before a text, after
     it with `::`, or in a CAST of one. The text of a timestamp may end in a UTC offset or
     the name of a time zone. Comments are skipped.
