@@ -1,5 +1,7 @@
 # cython: boundscheck=False, wraparound=False, initializedcheck=False, cdivision=True
-"""Sparse grams of texts: substrings of 3 to 8 bytes whose first and last pair of bytes outweigh all pairs between them.
+"""Sparse grams of texts: substrings of 3 to 8 bytes that begin and end with pairs of bytes heavier than those inside.
+
+The first pair outweighs every pair between it and the last one, and none of these outweighs the last one.
 
 Which of a text's substrings are grams depends on the bytes of each alone. So the grams of a piece of a text are grams
 of the text, and an index of grams finds the text by them. Every substring of three bytes is one; the longer ones say

@@ -190,7 +190,7 @@ def edit(index: Path, path: tuple[Any, ...], value: Any) -> None:
         ("zones", ("zone_rows",), 3, "the zones of its files are not those of their rows"),
         ("zones", ("zone_rows",), 4, "zone_rows is 4 in the manifest, 5 in the segment"),
         ("files", ("format",), True, "True is not an integer"),
-        ("files", ("format",), 4, "format 4; this version knows 1, 2 and 3"),
+        ("files", ("format",), 5, "format 5; this version knows 1, 2, 3 and 4"),
         ("files", ("number",), True, "True is not an integer"),
         ("expressions", ("format",), 1, "'expressions' is not known"),
         ("zones", ("colour",), "red", "'colour' is not known"),

@@ -229,7 +229,7 @@ def test_slices_of_a_part_find_together_what_the_whole_does(tmp_path, cuts):
             assert set(reported[query]) >= set(exact)
             assert reader.find(np.array([h], np.uint64)).units.tolist() == reported[query]
     same = np.arange(100)
-    info = merge([(reader, same) for reader in readers], str(tmp_path / "all"), None, 35, 100, 1 << 20)
+    info = merge([(reader, same) for reader in readers], str(tmp_path / "all"), None, PartShape(35, 100), 1 << 20)
     assert (info.first, info.last) == (0, ALL)
     require_truth(PostingsReader(str(tmp_path / "all")), truth_of(units))
 
@@ -311,7 +311,7 @@ def test_damage_never_loses_a_unit(tmp_path):
             with pytest.raises(BrokenIndexError):
                 all_keys(reader)
             with pytest.raises(BrokenIndexError):
-                merge([(reader, np.arange(150))], str(tmp_path / "r"), None, 35, 150)
+                merge([(reader, np.arange(150))], str(tmp_path / "r"), None, PartShape(35, 150))
             assert not (tmp_path / "r").exists()
     for at in range(sections.section("directory").offset, len(data)):
         broken = bytearray(data)
@@ -383,7 +383,7 @@ def test_merge(tmp_path, memory_limit):
                 merged.setdefault(int(remaps[number][unit]), set()).update(hashes)
     pairs = list(zip(readers, remaps, strict=True))
     for bits in (35, 20):
-        info = merge(pairs, str(tmp_path / "m"), None, bits, 300, memory_limit)
+        info = merge(pairs, str(tmp_path / "m"), None, PartShape(bits, 300), memory_limit)
         truth = truth_of(merged, bits)
         reader = PostingsReader(str(tmp_path / "m"), None, info.num_bytes)
         assert (reader.num_units, info.num_entries) == (300, sum(map(len, truth.values())))
@@ -391,14 +391,14 @@ def test_merge(tmp_path, memory_limit):
         assert all_keys(reader) == keys_of(truth, bits)
         assert list(reader.check()) == []
     with pytest.raises(ValueError, match="35 bits"):
-        merge(pairs, str(tmp_path / "m"), None, 36, 300)
+        merge(pairs, str(tmp_path / "m"), None, PartShape(36, 300))
     with pytest.raises(ValueError, match="new number"):
-        merge(pairs, str(tmp_path / "m"), None, 35, 209)
+        merge(pairs, str(tmp_path / "m"), None, PartShape(35, 209))
     with pytest.raises(ValueError, match="new number"):
-        merge([(readers[0], remaps[0][1:])], str(tmp_path / "m"), None, 35, 300)
-    nothing = merge([(readers[0], np.full(120, -1))], str(tmp_path / "m"), None, 35, 0)
+        merge([(readers[0], remaps[0][1:])], str(tmp_path / "m"), None, PartShape(35, 300))
+    nothing = merge([(readers[0], np.full(120, -1))], str(tmp_path / "m"), None, PartShape(35, 0))
     assert nothing.num_entries == 0
-    assert merge([], str(tmp_path / "n"), None, 35, 4).num_entries == 0
+    assert merge([], str(tmp_path / "n"), None, PartShape(35, 4)).num_entries == 0
     assert len(PostingsReader(str(tmp_path / "n")).find(np.array([1, 2], np.uint64)).units) == 0
 
 
