@@ -402,6 +402,52 @@ def test_merge(tmp_path, memory_limit):
     assert len(PostingsReader(str(tmp_path / "n")).find(np.array([1, 2], np.uint64)).units) == 0
 
 
+def test_values_in_many_units_are_listed_in_all(tmp_path):
+    """So that a merge, which knows of no more than a part's own units, cannot take *frequent* for *absent*."""
+    num_units, counts = 8000, {1 << 40: 1001, 2 << 40: 1000, 3 << 40: 513, ALL: 8000, 5 << 40: 1}
+    units = {unit: {value for value, count in counts.items() if unit < count} for unit in range(num_units)}
+    path = tmp_path / "p"
+    writer = PostingsWriter(str(path), None, 28, 1 << 20, listed_share=8)
+    for unit, hashes in units.items():
+        writer.add(unit, np.array(sorted(hashes), np.uint64))
+    info = writer.finish(num_units)
+    reader = PostingsReader(str(path), None, info.num_bytes)
+    truth = truth_of(units, 28)
+    truth[(1 << 40) >> 36] = list(range(num_units))
+    assert info.num_entries == sum(map(len, truth.values()))
+    require_truth(reader, truth, 28)
+    assert all_keys(reader) == keys_of(truth, 28)
+    assert list(reader.check()) == []
+
+    # Of few units more than 512 are many; of those of a part that go, none comes back.
+    small = {unit: {1 << 40 if unit < 512 else 4 << 40, *([3 << 40] if unit < 513 else [])} for unit in range(600)}
+    writer = PostingsWriter(str(tmp_path / "q"), None, 28, 1 << 20, listed_share=8)
+    for unit, hashes in small.items():
+        writer.add(unit, np.array(sorted(hashes), np.uint64))
+    writer.finish(600)
+    few = PostingsReader(str(tmp_path / "q"))
+    others = truth_of(small, 28)
+    others[(3 << 40) >> 36] = list(range(600))
+    require_truth(few, others, 28)
+    remaps = [np.full(num_units, -1), np.arange(600)]
+    remaps[0][::2] = np.arange(600, 600 + num_units // 2)
+    merged = {prefix: list(one) for prefix, one in others.items()}
+    for prefix, one in truth.items():
+        merged[prefix] = sorted([*merged.get(prefix, []), *(int(remaps[0][unit]) for unit in one if not unit % 2)])
+    total = 600 + num_units // 2
+    merged = {prefix: [*range(total)] if len(one) > total // 8 else one for prefix, one in merged.items()}
+    info = merge(
+        [(reader, remaps[0]), (few, remaps[1])], str(tmp_path / "m"), None, PartShape(28, total, listed_share=8)
+    )
+    both = PostingsReader(str(tmp_path / "m"), None, info.num_bytes)
+    require_truth(both, merged, 28)
+    assert info.num_entries == sum(map(len, merged.values()))
+    assert all_keys(both) == keys_of(merged, 28)
+    assert list(both.check()) == []
+    info = merge([(reader, remaps[0])], str(tmp_path / "n"), None, PartShape(28, total))
+    assert info.num_entries == sum(len(one[::2]) for one in truth.values())  # without a share as they are
+
+
 def test_a_part_in_an_object_store(tmp_path):
     store = MemoryStore()
     units = random_units(400, 500, everywhere=[0, ALL])
