@@ -71,7 +71,10 @@ class GramWeights:
             levels = decompressor.decompress(b64decode(text, validate=True), NUM_PAIRS + 1)
         except zlib.error as error:
             raise ValueError(f"the weights of grams are damaged: {error}") from None
-        return cls(levels)
+        weights = cls(levels)
+        if not decompressor.eof or decompressor.unused_data:  # without its end, where their checksum is
+            raise ValueError("the weights of grams are damaged: they do not end where they should")
+        return weights
 
 
 @dataclass

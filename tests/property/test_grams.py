@@ -12,6 +12,7 @@ import re
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
@@ -30,7 +31,7 @@ from support.scale import scaled
 
 import parquet_bloom
 from parquet_bloom import LakeIndex
-from parquet_bloom.errors import PredicateError
+from parquet_bloom.errors import PredicateError, StorageError
 from parquet_bloom.lake.index_pruning import IndexPruner
 from parquet_bloom.predicate import tree
 from parquet_bloom.predicate.tree import Node
@@ -162,7 +163,8 @@ class Lake:
             if happens == "compact":
                 index.compact(keep_seconds=0)
             elif happens == "forget":
-                index.remove([str(one)])
+                with suppress(StorageError):  # it was not in there
+                    index.remove([str(one)])
 
 
 def draw_lake(seed: int, folder: Path) -> Lake:
