@@ -89,13 +89,17 @@ class Lake:
     Attributes
     ----------
     tables : rows of the files that are there, by their paths.
+    groups : how many rows each of their row groups has.
     letters : what texts consist of.
+    functions : of the column, whose grams are indexed.
     """
 
     rng: random.Random
     root: Path
     letters: list[str]
     tables: dict[Path, pa.Table] = field(default_factory=dict)
+    groups: dict[Path, list[int]] = field(default_factory=dict)
+    functions: tuple[str, ...] = ("",)
     count: int = 0
     story: list[str] = field(default_factory=list)
 
@@ -134,6 +138,8 @@ class Lake:
             data_page_version=rng.choice(["1.0", "2.0"]),
             **given,
         )
+        metadata = pq.read_metadata(path)
+        self.groups[path] = [metadata.row_group(number).num_rows for number in range(metadata.num_row_groups)]
         time.sleep(2 * SETTLED)
 
     def make_index(self) -> None:
@@ -141,6 +147,8 @@ class Lake:
         granularity = rng.choice(["file", "row_group", "zone"])
         zone_rows = {"zone_rows": rng.choice([1, 5, 16, 64])} if granularity == "zone" else {}
         keys = rng.choice([["grams(t)"], ["grams(lower(t))"], ["grams(t)", "grams(lower(t))", "n"]])
+        if "lower" in str(keys):
+            self.functions = ("lower",) if len(keys) == 1 else ("", "lower")
         self.story += [granularity, str(zone_rows), str(keys)]
         with LakeIndex.create(self.index, keys, lake=self.root, granularity=granularity, **zone_rows) as index:
             index.append(memory_limit=rng.choice([1 << 16, 1 << 29]))
@@ -404,17 +412,17 @@ def _join(word: str, one: Any, other: Any) -> Any:
     return one & other if word == "AND" else one | other
 
 
-def draw_condition(rng: random.Random, texts: list[str], depth: int = 0) -> Condition:
+def draw_condition(rng: random.Random, texts: list[str], functions: tuple[str, ...], depth: int = 0) -> Condition:
     choice = rng.random()
     if depth < 2 and choice < 0.06:
-        return negate(draw_condition(rng, texts, depth + 1))
+        return negate(draw_condition(rng, texts, functions, depth + 1))
     if depth < 2 and choice < 0.25:
-        sides = [draw_condition(rng, texts, depth + 1) for _ in range(2)]
+        sides = [draw_condition(rng, texts, functions, depth + 1) for _ in range(2)]
         return join(rng.choice(["AND", "OR"]), *sides)
     if depth and choice < 0.4:
         return draw_other(rng, texts)
     draw = rng.choice([draw_like, draw_containing, draw_matches])
-    return draw(rng, texts, rng.choice(["", "", "", "lower"]))
+    return draw(rng, texts, rng.choice([*functions, *functions, "", "lower"]))
 
 
 # ---------------------------------------------------------------------------------------------------------- answers
@@ -427,10 +435,8 @@ def rows_of_units(lake: Lake, pruner: IndexPruner) -> tuple[np.ndarray, int]:
     for name, selection in pruner.live():
         path = Path(name)
         total += len(lake.tables[path])
-        file = pq.ParquetFile(path)
         start, rows = 0, lake.tables[path]["row"].to_numpy()
-        for number in range(file.num_row_groups):
-            count = file.metadata.row_group(number).num_rows
+        for number, count in enumerate(lake.groups[path]):
             if selection.read and (selection.row_groups is None or number in selection.row_groups):
                 ranges = selection.rows.get(number, [(0, count)])
                 left += [rows[start + first : start + last] for first, last in ranges]
@@ -461,7 +467,7 @@ def test_no_row_is_lost_and_none_is_wrong(tmp_path: Path, monkeypatch: pytest.Mo
         texts = [text for text in rows["t"].to_pylist() if text is not None] or ["a"]
         with LakeIndex.open(lake.index) as index:
             for _ in range(PATTERNS):
-                ask(lake, index, rows, draw_condition(lake.rng, texts), tally, refusals)
+                ask(lake, index, rows, draw_condition(lake.rng, texts, lake.functions), tally, refusals)
         if lake.rng.random() < 0.1:
             with LakeIndex.open(lake.index) as index:
                 assert index.check(2).problems == [], lake.story
