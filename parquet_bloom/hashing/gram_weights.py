@@ -72,6 +72,8 @@ class GramWeights:
         except zlib.error as error:
             raise ValueError(f"the weights of grams are damaged: {error}") from None
         weights = cls(levels)
+        if not decompressor.eof or decompressor.unused_data:  # without its end, where their checksum is
+            raise ValueError("the weights of grams are damaged: they do not end where they should")
         weights.__dict__["text"] = text  # compressing them again takes longer than a lookup
         return weights
 

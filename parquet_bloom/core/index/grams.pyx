@@ -1,5 +1,7 @@
 # cython: boundscheck=False, wraparound=False, initializedcheck=False, cdivision=True
-"""Sparse grams of texts: substrings of 3 to 8 bytes whose first and last pair of bytes outweigh all pairs between them.
+"""Sparse grams of texts: substrings of 3 to 8 bytes that begin and end with pairs of bytes heavier than those inside.
+
+The first pair outweighs every pair between it and the last one, and none of these outweighs the last one.
 
 Which of a text's substrings are grams depends on the bytes of each alone. So the grams of a piece of a text are grams
 of the text, and an index of grams finds the text by them. Every substring of three bytes is one; the longer ones say
@@ -35,7 +37,6 @@ cdef enum:
     PIECE = 1 << 13   # hashes that are returned at once, at least
 
 cdef uint64_t SCATTER = <uint64_t>0x9E3779B97F4A7C15
-cdef uint64_t NO_GRAM = ~<uint64_t>0
 
 
 cdef inline Py_ssize_t locate_key(const KeySpan* keys, Py_ssize_t i, const uint8_t** start) noexcept nogil:
@@ -88,9 +89,7 @@ cdef class GramExtractor:
 
     cpdef forget(self):
         """Forget the grams that were returned, so that each is returned again."""
-        memset(self.recent, 0xFF, <size_t>8 << RECENT_BITS)
-        # A slot has a gram that belongs to it, or one that does not, and is none for it: the gram of all ones.
-        self.recent[(NO_GRAM * SCATTER) >> (64 - RECENT_BITS)] = 0
+        memset(self.recent, 0xFF, <size_t>8 << RECENT_BITS)  # which is no gram: its pairs are alike
 
     def extract(self, Keys texts not None, Py_ssize_t first=0):
         """Return the hashes of the grams of texts, from number `first` on, and the number of the first one left.

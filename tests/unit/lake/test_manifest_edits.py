@@ -19,6 +19,9 @@ from support.scale import scaled
 
 from parquet_bloom import LakeIndex
 from parquet_bloom.errors import BrokenIndexError, ParquetBloomError
+from parquet_bloom.hashing.gram_weights import GramWeights, PairCounts
+from parquet_bloom.lake.index_pruning import IndexPruner
+from parquet_bloom.predicate import tree
 from parquet_bloom.predicate.pruning_statistics import ColumnShape
 
 FILES, ROWS, GROUP = 3, 48, 12
@@ -31,9 +34,10 @@ KINDS: dict[str, tuple[list[str], dict[str, Any]]] = {
     "cuckoo": (["id", "text"], {"layout": "cuckoo"}),
     "cuckoo zones": (["id"], {"layout": "cuckoo", "granularity": "zone", "zone_rows": 7}),
     "expressions": (["lower(text)", "(id, twice)", "upper(text)"], {}),
+    "grams": (["grams(text)", "grams(lower(text))"], {"granularity": "zone", "zone_rows": 5}),
 }
 VALID: dict[str, list[Any]] = {
-    "format": [1, 2, 3],
+    "format": [1, 2, 3, 4],
     "layout": ["postings", "cuckoo"],
     "granularity": ["file", "row_group", "zone"],
     "holds": [shape.value for shape in ColumnShape],
@@ -42,8 +46,10 @@ VALID: dict[str, list[Any]] = {
     "prefix_bits": [1, 8, 12, 40],
     "num_buckets": [1, 2, 37, 1000],
     "fingerprint_bits": [8, 12, 24],
-    "function": ["lower", "upper", "string", "tuple"],
-    "column": ["id", "twice", "text", "lower(text)", "upper(text)"],
+    "function": ["lower", "upper", "string", "tuple", "grams"],
+    "column": ["id", "twice", "text", "lower(text)", "upper(text)", "grams(text)", "grams(lower(text))"],
+    "case": ["", "lower", "upper"],
+    "weights": [PairCounts().to_weights().text, GramWeights(bytes(range(256)) * 256).text],
 }
 
 
@@ -77,6 +83,10 @@ def make(path: Path, lake: Path, kind: str) -> Path:
 def find_lost(index: LakeIndex, lake: Path) -> Any:
     """Return a row that the index does not name; None if it names all."""
     for column in index.columns:
+        if column.startswith("grams"):
+            if lost := find_lost_text(index, lake, "lower" if "lower" in column else ""):
+                return lost
+            continue
         for value in (7, 1003, 2011, 5, 2047):
             literal: Any = {"twice": 2 * value, "text": f"V{value}", "(id, twice)": (value, 2 * value)}.get(
                 column, value
@@ -88,6 +98,25 @@ def find_lost(index: LakeIndex, lake: Path) -> Any:
                     found = named.get(str(lake / f"{number}.parquet"))
                     if found is None or not names_row(found, *divmod(row, GROUP)):
                         return column, literal, number, row, found
+    return None
+
+
+def find_lost_text(index: LakeIndex, lake: Path, function: str) -> Any:
+    """Return a row that has a text, or its beginning, which the index of grams does not name."""
+    for text in ("V1003", "V20", "V2047"):
+        node = tree.Like("text", f"%{text.lower() if function else text}%", function)
+        pruner = IndexPruner(index.state, node)
+        if not pruner.useful:
+            continue
+        named = dict(pruner.live())
+        for number in range(FILES):
+            selection = named[str(lake / f"{number}.parquet")]
+            for row in [row for row, one in enumerate(ids(number)) if text in f"V{one}"]:
+                row_group, at = divmod(row, GROUP)
+                is_read = selection.read and (selection.row_groups is None or row_group in selection.row_groups)
+                ranges = selection.rows.get(row_group, [(0, GROUP)])
+                if not is_read or not any(start <= at < stop for start, stop in ranges):
+                    return function, text, number, row, selection
     return None
 
 
@@ -190,7 +219,7 @@ def edit(index: Path, path: tuple[Any, ...], value: Any) -> None:
         ("zones", ("zone_rows",), 3, "the zones of its files are not those of their rows"),
         ("zones", ("zone_rows",), 4, "zone_rows is 4 in the manifest, 5 in the segment"),
         ("files", ("format",), True, "True is not an integer"),
-        ("files", ("format",), 4, "format 4; this version knows 1, 2 and 3"),
+        ("files", ("format",), 5, "format 5; this version knows 1, 2, 3 and 4"),
         ("files", ("number",), True, "True is not an integer"),
         ("expressions", ("format",), 1, "'expressions' is not known"),
         ("zones", ("colour",), "red", "'colour' is not known"),

@@ -229,7 +229,7 @@ def test_slices_of_a_part_find_together_what_the_whole_does(tmp_path, cuts):
             assert set(reported[query]) >= set(exact)
             assert reader.find(np.array([h], np.uint64)).units.tolist() == reported[query]
     same = np.arange(100)
-    info = merge([(reader, same) for reader in readers], str(tmp_path / "all"), None, 35, 100, 1 << 20)
+    info = merge([(reader, same) for reader in readers], str(tmp_path / "all"), None, PartShape(35, 100), 1 << 20)
     assert (info.first, info.last) == (0, ALL)
     require_truth(PostingsReader(str(tmp_path / "all")), truth_of(units))
 
@@ -311,7 +311,7 @@ def test_damage_never_loses_a_unit(tmp_path):
             with pytest.raises(BrokenIndexError):
                 all_keys(reader)
             with pytest.raises(BrokenIndexError):
-                merge([(reader, np.arange(150))], str(tmp_path / "r"), None, 35, 150)
+                merge([(reader, np.arange(150))], str(tmp_path / "r"), None, PartShape(35, 150))
             assert not (tmp_path / "r").exists()
     for at in range(sections.section("directory").offset, len(data)):
         broken = bytearray(data)
@@ -383,7 +383,7 @@ def test_merge(tmp_path, memory_limit):
                 merged.setdefault(int(remaps[number][unit]), set()).update(hashes)
     pairs = list(zip(readers, remaps, strict=True))
     for bits in (35, 20):
-        info = merge(pairs, str(tmp_path / "m"), None, bits, 300, memory_limit)
+        info = merge(pairs, str(tmp_path / "m"), None, PartShape(bits, 300), memory_limit)
         truth = truth_of(merged, bits)
         reader = PostingsReader(str(tmp_path / "m"), None, info.num_bytes)
         assert (reader.num_units, info.num_entries) == (300, sum(map(len, truth.values())))
@@ -391,15 +391,61 @@ def test_merge(tmp_path, memory_limit):
         assert all_keys(reader) == keys_of(truth, bits)
         assert list(reader.check()) == []
     with pytest.raises(ValueError, match="35 bits"):
-        merge(pairs, str(tmp_path / "m"), None, 36, 300)
+        merge(pairs, str(tmp_path / "m"), None, PartShape(36, 300))
     with pytest.raises(ValueError, match="new number"):
-        merge(pairs, str(tmp_path / "m"), None, 35, 209)
+        merge(pairs, str(tmp_path / "m"), None, PartShape(35, 209))
     with pytest.raises(ValueError, match="new number"):
-        merge([(readers[0], remaps[0][1:])], str(tmp_path / "m"), None, 35, 300)
-    nothing = merge([(readers[0], np.full(120, -1))], str(tmp_path / "m"), None, 35, 0)
+        merge([(readers[0], remaps[0][1:])], str(tmp_path / "m"), None, PartShape(35, 300))
+    nothing = merge([(readers[0], np.full(120, -1))], str(tmp_path / "m"), None, PartShape(35, 0))
     assert nothing.num_entries == 0
-    assert merge([], str(tmp_path / "n"), None, 35, 4).num_entries == 0
+    assert merge([], str(tmp_path / "n"), None, PartShape(35, 4)).num_entries == 0
     assert len(PostingsReader(str(tmp_path / "n")).find(np.array([1, 2], np.uint64)).units) == 0
+
+
+def test_values_in_many_units_are_listed_in_all(tmp_path):
+    """So that a merge, which knows of no more than a part's own units, cannot take *frequent* for *absent*."""
+    num_units, counts = 8000, {1 << 40: 1001, 2 << 40: 1000, 3 << 40: 513, ALL: 8000, 5 << 40: 1}
+    units = {unit: {value for value, count in counts.items() if unit < count} for unit in range(num_units)}
+    path = tmp_path / "p"
+    writer = PostingsWriter(str(path), None, 28, 1 << 20, listed_share=8)
+    for unit, hashes in units.items():
+        writer.add(unit, np.array(sorted(hashes), np.uint64))
+    info = writer.finish(num_units)
+    reader = PostingsReader(str(path), None, info.num_bytes)
+    truth = truth_of(units, 28)
+    truth[(1 << 40) >> 36] = list(range(num_units))
+    assert info.num_entries == sum(map(len, truth.values()))
+    require_truth(reader, truth, 28)
+    assert all_keys(reader) == keys_of(truth, 28)
+    assert list(reader.check()) == []
+
+    # Of few units more than 512 are many; of those of a part that go, none comes back.
+    small = {unit: {1 << 40 if unit < 512 else 4 << 40, *([3 << 40] if unit < 513 else [])} for unit in range(600)}
+    writer = PostingsWriter(str(tmp_path / "q"), None, 28, 1 << 20, listed_share=8)
+    for unit, hashes in small.items():
+        writer.add(unit, np.array(sorted(hashes), np.uint64))
+    writer.finish(600)
+    few = PostingsReader(str(tmp_path / "q"))
+    others = truth_of(small, 28)
+    others[(3 << 40) >> 36] = list(range(600))
+    require_truth(few, others, 28)
+    remaps = [np.full(num_units, -1), np.arange(600)]
+    remaps[0][::2] = np.arange(600, 600 + num_units // 2)
+    merged = {prefix: list(one) for prefix, one in others.items()}
+    for prefix, one in truth.items():
+        merged[prefix] = sorted([*merged.get(prefix, []), *(int(remaps[0][unit]) for unit in one if not unit % 2)])
+    total = 600 + num_units // 2
+    merged = {prefix: [*range(total)] if len(one) > total // 8 else one for prefix, one in merged.items()}
+    info = merge(
+        [(reader, remaps[0]), (few, remaps[1])], str(tmp_path / "m"), None, PartShape(28, total, listed_share=8)
+    )
+    both = PostingsReader(str(tmp_path / "m"), None, info.num_bytes)
+    require_truth(both, merged, 28)
+    assert info.num_entries == sum(map(len, merged.values()))
+    assert all_keys(both) == keys_of(merged, 28)
+    assert list(both.check()) == []
+    info = merge([(reader, remaps[0])], str(tmp_path / "n"), None, PartShape(28, total))
+    assert info.num_entries == sum(len(one[::2]) for one in truth.values())  # without a share as they are
 
 
 def test_a_part_in_an_object_store(tmp_path):
