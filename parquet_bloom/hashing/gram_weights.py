@@ -15,6 +15,7 @@ from ..core.index.grams import NUM_PAIRS, count_pairs, list_grams
 from ..core.keys import Keys
 from .arrow_keys import keys_of
 
+_MOST_ASKED = 8  # grams of a piece: each takes a read of the index, and the shorter ones say less
 _LEVELS_A_BIT = 10  # levels of rarity between a number of pairs and half of it
 _SCATTER = np.uint64(0x9E3779B97F4A7C15)  # orders pairs of one level: as one order as any other, and the same for ever
 
@@ -43,14 +44,14 @@ class GramWeights:
         return weights
 
     def choose_grams(self, text: bytes) -> list[bytes]:
-        """Return the grams that every text with this piece has, without those that are parts of others of them."""
+        """Return grams that every text with this piece has: the longest eight that are no parts of others of them."""
         spans = sorted({*list_grams(text, self.array)}, key=lambda span: (span[0], -span[1]))
         chosen, end = [], 0
         for first, last in spans:
             if last > end:
                 chosen.append(text[first:last])
                 end = last
-        return [*dict.fromkeys(chosen)]
+        return sorted(dict.fromkeys(chosen), key=len, reverse=True)[:_MOST_ASKED]
 
     @cached_property
     def text(self) -> str:
