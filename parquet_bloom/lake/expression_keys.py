@@ -64,7 +64,7 @@ def parse_key_literals(values: object, expression: KeyExpression) -> list[object
         The argument is not a list of such values, or contains a null: nulls are not indexed.
     """
     if expression.function == GRAMS:
-        raise PredicateError("grams are asked for by a predicate: `prune`, `find`, `index explain`", column=expression)
+        raise PredicateError("grams are asked for by a predicate, such as that of `prune` or `find`", column=expression)
     if expression.function != TUPLE:
         literals = parse_literals(values, expression)
         if not all(isinstance(literal, str) for literal in literals):

@@ -1,0 +1,96 @@
+"""What users are told of grams: which were asked for, and whether an index of them is worth it."""
+
+from __future__ import annotations
+
+import random
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+import parquet_bloom
+from parquet_bloom.errors import ParquetBloomError, PredicateError
+from parquet_bloom.lake import advise_index
+
+WORDS = "connection refused by upstream while reading header from client timeout exceeded retry in queue"
+
+
+def make_lake(folder: Path) -> Path:
+    folder.mkdir()
+    for number in range(4):
+        rng = random.Random(number)
+        texts = [f"{' '.join(rng.sample(WORDS.split(), 3))} {rng.getrandbits(64):x}" for _ in range(400)]
+        texts[7] = f"kernel panic no. {number}"
+        path = folder / f"{number}.parquet"
+        pq.write_table(pa.table({"message": texts}), path, row_group_size=200, use_dictionary=False)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def lake(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return make_lake(tmp_path_factory.mktemp("grams") / "lake")
+
+
+@pytest.fixture(scope="module")
+def index(lake: Path) -> str:
+    path = f"{lake}.index"
+    with parquet_bloom.LakeIndex.create(path, ["grams(message)"], lake=lake, granularity="row_group") as made:
+        made.append()
+    return path
+
+
+def test_the_grams_of_a_question_are_shown_with_their_units(lake: Path, index: str) -> None:
+    report = parquet_bloom.prune(lake, "message LIKE '%panic no. 2%'", index=index)
+    assert [Path(path).name for path in report.selected] == ["2.parquet"]
+    [line] = report.index_notes
+    assert line.startswith("grams(message), of 8 row groups: ")
+    assert " in 1" in line
+    assert " in 4" in line  # "panic" is in each file
+    assert line in report.explain()
+
+
+@pytest.mark.parametrize("where", ["message LIKE '%pa%'", "message NOT LIKE '%panic%'", "regexp_matches(message, '.')"])
+def test_what_no_gram_decides_is_said_and_read(lake: Path, index: str, where: str) -> None:
+    report = parquet_bloom.prune(lake, where, index=index)
+    assert len(report.selected) == 4
+    [line] = report.index_notes
+    assert line.startswith(f"grams(message) cannot tell where {where}: ")
+
+
+def test_grams_of_lower_case_answer_both_kinds_of_questions(lake: Path, tmp_path: Path) -> None:
+    with parquet_bloom.LakeIndex.create(tmp_path / "i", ["grams(lower(message))"], lake=lake) as made:
+        made.append()
+        for where in ("message ILIKE '%PANIC NO. 2%'", "lower(message) LIKE '%panic no. 2%'", "message LIKE '%no. 2%'"):
+            assert [Path(path).name for path in parquet_bloom.prune(lake, where, index=made).selected] == ["2.parquet"]
+            assert parquet_bloom.read_table(lake, where=where, index=made).num_rows == 1
+        report = parquet_bloom.prune(lake, "upper(message) LIKE '%PANIC NO. 2%'", index=made)
+        assert len(report.selected) == 4
+
+
+def test_advice_measures_pieces_of_text(lake: Path) -> None:
+    advice = advise_index(lake, "grams(message)")
+    assert advice.recommended is not None
+    shares = {piece.length: piece.named for piece in advice.granularities[-1].pieces}
+    assert {*shares} == {4, 6, 8, 12, 16, 24}
+    assert 1 / 8 <= shares[24] <= shares[12] < shares[4] <= 1
+    assert "a piece of text is looked for in" in str(advice)
+    assert "a key" not in str(advice).splitlines()[0]
+
+
+def test_short_pieces_of_random_ids_are_everywhere(tmp_path: Path) -> None:
+    rng = random.Random(1)
+    ids = [f"{rng.randrange(10**12):012}" for _ in range(60_000)]
+    pq.write_table(pa.table({"id": ids}), tmp_path / "a.parquet", row_group_size=30_000)
+    advice = advise_index(tmp_path, "grams(id)", granularities=["row_group"])
+    shares = {piece.length: piece.named for piece in advice.granularities[0].pieces}
+    assert shares[4] > 0.9
+
+
+def test_grams_are_of_postings_and_of_texts(lake: Path, tmp_path: Path) -> None:
+    with pytest.raises(ParquetBloomError, match="grams are of the layout 'postings'"):
+        parquet_bloom.LakeIndex.create(tmp_path / "c", ["grams(message)"], lake=lake, layout="cuckoo")
+    with parquet_bloom.LakeIndex.create(tmp_path / "i", ["grams(message)"], lake=lake) as made:
+        made.append()
+        with pytest.raises(PredicateError, match="asked for by a predicate"):
+            made.lookup("grams(message)", ["panic"])
