@@ -30,7 +30,7 @@ from ...metadata.footer import SchemaLeaf
 from ...metadata.page_index import ASCENDING, DESCENDING, CachedPageIndex
 from ...predicate import tree
 from ...predicate.pruning import PruningPredicate
-from ...predicate.pruning_statistics import PruningStatistics, PruningStatisticsArray
+from ...predicate.pruning_statistics import CutBound, PruningStatistics, PruningStatisticsArray
 from ...util.arrow_values import take_rows
 from ...util.lazy import late_module
 from ..model.file_schemas import arrow_schema, open_parquet_file, reading
@@ -167,6 +167,7 @@ def _is_ordered(statistics: list[PruningStatistics], pages: CachedPageIndex) -> 
         return True
     for bound in ("low", "high"):
         values = [value for page in statistics if (value := getattr(page, bound)) is not None]
+        values = [bytes(value) if isinstance(value, CutBound) else value for value in values]  # which have no order
         if order == DESCENDING:
             values.reverse()
         if any(one > next_one for one, next_one in pairwise(values)):
