@@ -14,7 +14,9 @@ import pytest
 from support.processes import churn
 
 from parquet_bloom.errors import IndexInUseError
+from parquet_bloom.lake.index_pruning import IndexPruner
 from parquet_bloom.lake.lake_index import LakeIndex
+from parquet_bloom.predicate.tree import Like
 
 pytestmark = pytest.mark.long
 
@@ -25,7 +27,9 @@ sys.path.insert(0, sys.argv[3])
 import parquet_bloom
 from parquet_bloom.errors import IndexInUseError
 from parquet_bloom.file import identity as stamps
+from parquet_bloom.lake.index_pruning import IndexPruner
 from parquet_bloom.lake.lake_index import LakeIndex
+from parquet_bloom.predicate.tree import Like
 
 stamps.WAIT_SECONDS = 0
 lake, path, _, what = sys.argv[1:]
@@ -52,8 +56,9 @@ def test_two_append_one_compacts_and_readers_look_up(tmp_path: Path) -> None:
     lake.mkdir()
     for number in range(FILES):
         ids = pa.array(range(number * ROWS, (number + 1) * ROWS))
-        pq.write_table(pa.table({"id": ids}), lake / f"{number:02}.parquet")
-    LakeIndex.create(path, "id", lake=lake).close()
+        texts = [f"row {number} of it" for number in ids.to_pylist()]
+        pq.write_table(pa.table({"id": ids, "t": texts}), lake / f"{number:02}.parquet")
+    LakeIndex.create(path, ["id", "grams(t)"], lake=lake).close()
     project = str(churn.PROJECT)
     writers = [
         subprocess.Popen(
@@ -71,6 +76,11 @@ def test_two_append_one_compacts_and_readers_look_up(tmp_path: Path) -> None:
                 for one in (index, long_open):
                     matches = {Path(each.path).name for each in one.lookup("id", [value])[0]}
                     assert f"{value // ROWS:02}.parquet" in matches
+                    pruner = IndexPruner(one.state, Like("t", f"%row {value} of%"))
+                    if pruner.useful:  # once weights are learnt
+                        left = {Path(name).name for name, selection in pruner.live() if selection.read}
+                        assert f"{value // ROWS:02}.parquet" in left
+                        assert not pruner.doubts
         looked += 1
         if looked % 5 == 0:
             long_open.refresh()
@@ -86,4 +96,7 @@ def test_two_append_one_compacts_and_readers_look_up(tmp_path: Path) -> None:
             raise AssertionError("a lock outlived its process") from None
         assert index.check(sample=5).problems == []
         assert index.unindexed == []
+        names = {name: one.read for name, one in IndexPruner(index.state, Like("t", "%row 77 of%")).live()}
+        assert sum(names.values()) < FILES
+        assert names[str(lake / f"{77 // ROWS:02}.parquet")]
         assert [len(index.lookup("id", [value])[0]) for value in range(0, FILES * ROWS, 77)] == [1] * 26

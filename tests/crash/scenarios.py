@@ -22,7 +22,9 @@ from pyarrow import feather
 
 import parquet_bloom
 from parquet_bloom.cli import main
+from parquet_bloom.lake.index_pruning import IndexPruner
 from parquet_bloom.lake.lake_index import LakeIndex
+from parquet_bloom.predicate.tree import Like
 
 LEFTOVER = re.compile(r"\..*\.[0-9a-f]{16}\.parquet_bloom\.(?:tmp|old)", re.DOTALL)
 NO_EXCHANGE = [Rule(1, EVER, ",exchange,rename_new,copy_file_range,", BEFORE, EINVAL)]
@@ -190,8 +192,14 @@ class IndexScenario(FromLakeScenario):
             return None
         values = sorted({value for number in range(4) for value in table(number, 60)["id"].to_pylist()})
         with LakeIndex.open(str(path)) as index:
-            matches = []
+            matches: list[Any] = []
             for column in index.columns:
+                if column.startswith("grams"):
+                    pruners = [IndexPruner(index.state, Like("name", f"%{number} 1%")) for number in range(4)]
+                    left = [[*pruner.live()] if pruner.useful else [] for pruner in pruners]
+                    matches += [sorted((path, one.read, str(one.row_groups)) for path, one in each) for each in left]
+                    assert not any(pruner.doubts for pruner in pruners)
+                    continue
                 answers = index.lookup(column, list(map(str, values)) if column.startswith("CAST") else values)
                 assert answers.doubts == []
                 matches += [sorted((each.path, str(each.rows)) for each in answer) for answer in answers]
@@ -236,6 +244,13 @@ class ZoneScenario(IndexScenario):
     columns: ClassVar[list[str]] = ["id", "CAST(id AS STRING)"]
 
 
+class GramScenario(IndexScenario):
+    """The first append learns weights, which the manifest has from then on."""
+
+    settings: ClassVar[dict[str, Any]] = {"granularity": "row_group"}
+    columns: ClassVar[list[str]] = ["grams(name)"]
+
+
 EMBED = ["embed", "{}/lake/1.parquet", "--column", "id", "--fpp", "0.1", "--in-place"]
 ERASE = ["erase", "{}/lake", "--where", "id < 700", "--in-place", "--yes"]
 FILES = [
@@ -263,6 +278,9 @@ INDEXES = [
     IndexScenario("index compact", ["index", "compact", "{}/home/index", "--keep-seconds", "0"]),
     ZoneScenario("zone index append", APPEND),
     ZoneScenario("zone index compact", ["index", "compact", "{}/home/index", "--keep-seconds", "0"]),
+    GramScenario("first grams append", APPEND),
+    GramScenario("grams append", APPEND),
+    GramScenario("grams compact", ["index", "compact", "{}/home/index", "--keep-seconds", "0"]),
     CuckooScenario("first cuckoo index append", APPEND),
     CuckooScenario("cuckoo index append", APPEND),
     CuckooScenario("cuckoo index compact", ["index", "compact", "{}/home/index", "--keep-seconds", "0"]),

@@ -23,7 +23,7 @@ import pyarrow.parquet as pq
 import pytest
 from support.oracle.ranked import Ranked
 from support.random_cases.hunting import seeds
-from support.random_cases.random_predicates import draw_predicate
+from support.random_cases.random_predicates import draw_predicate, draw_text_leaf, has_text
 from support.scale import scaled
 from support.writers import random_files
 from support.writers.peers import VALUES, arrow_array
@@ -137,10 +137,16 @@ class Lake:
             settings["zone_rows"] = rng.choice([1, 6, 20, 64])
         some = rng.sample(self.leaves, rng.randint(1, len(self.leaves)))
         names = [name.upper() if rng.random() < 0.1 else name for name in some]
+        if "layout" not in settings:
+            texts = [leaf for leaf in self.leaves if self._is_text(leaf)]
+            names += [rng.choice(["grams({})", "grams(lower({}))"]).format(leaf) for leaf in texts]
         with LakeIndex.create(self.index, names, **settings) as index, suppress(UnknownColumnError):
             index.append(rng.choice([self.root, self.files[: rng.choice([1, 3, 99])]]))
             if rng.random() < 0.5:
                 index.append(self.root)
+
+    def _is_text(self, leaf: str) -> bool:
+        return leaf.endswith(".b.c") or bool({"str", "large_str", "dict_str"}.intersection(self.kinds.get(leaf, [])))
 
     def make_zones(self) -> None:
         """Make zone indexes of some columns; of one perhaps several, of a few files each."""
@@ -197,6 +203,9 @@ class Lake:
             for name, values in self.folders.items()
         ]
         drawn = [draw_predicate(rng, ranked) for _ in range(6)] if ranked else []
+        texts = [one for one in ranked if self._is_text(one.name) and has_text(one)]
+        if texts and rng.random() < 0.4:
+            return draw_predicate(rng, texts, rng.choice([0, 3]), draw_text_leaf).node
         points = [one.node for one in drawn if one.point and rng.random() < 0.7]
         node = (points or [one.node for one in drawn] or [self._draw_contains()])[0]
         if ranked and rng.random() < 0.5:

@@ -35,7 +35,7 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Process, 
     (folder / "more").mkdir()
     (folder / "more" / "elsewhere").symlink_to(folder / "outside")
     os.mkfifo(folder / "more" / "pipe")
-    with LakeIndex.create(lake.index, ["id", "name"]) as index:
+    with LakeIndex.create(lake.index, ["id", "name", "grams(name)"]) as index:
         index.append([str(lake.folder / "part-000.parquet")])
     arguments = (
         "--root",
@@ -94,6 +94,7 @@ CASES: list[tuple[int, str, str, str, bytes | None, dict[str, str]]] = [
     (422, "value: extra", "POST", "/lookup", lookup(1, value=1), {}),
     (422, "too many fields", "POST", "/lookup", json.dumps({str(i): i for i in range(20)}).encode(), {}),
     (422, "51 items are too many; the maximum is 50", "POST", "/lookup", lookup(*range(51)), {}),
+    (422, "grams are asked for by a predicate", "POST", "/lookup", lookup("n12", column="grams(name)"), {}),
     (422, "values[1]: null", "POST", "/lookup", lookup(1, None), {}),
     (422, "values[0]: lists", "POST", "/lookup", lookup([1]), {}),
     (422, "values[0]: lists", "POST", "/lookup", lookup({"type": "int", "value": [1]}), {}),

@@ -72,6 +72,25 @@ def test_a_lookup_is_one_small_request(s3: Any, index: LakeIndex) -> None:
         assert len(s3.operations()) <= 10  # close blocks are read together
 
 
+def test_grams_are_asked_of_objects(s3: Any) -> None:
+    for number in range(8):
+        sink = io.BytesIO()
+        texts = [f"{number} line {line} of the log" for line in range(100)]
+        pq.write_table(pa.table({"t": texts}), sink, row_group_size=30, use_dictionary=False)
+        s3.put(f"lake/{number}.parquet", sink.getvalue())
+    options = {"storage_options": s3.storage_options}
+    with LakeIndex.create(s3.url("index"), ["grams(t)"], granularity="row_group", **options) as index:
+        assert index.append(s3.url("lake")).added == 8
+        assert index.check(sample=8).problems == []
+    with opened(s3) as index:
+        plan = parquet_bloom.prune(s3.url("lake"), "t LIKE '%5 line 42 of%'", index=index, **options)
+        assert list(plan.selected.values()) == [[1]]
+        assert list(plan.selected) == [s3.url("lake/5.parquet")]
+        assert parquet_bloom.prune(s3.url("lake"), "contains(t, '8 line')", index=index, **options).selected == {}
+        rows = parquet_bloom.read_table(s3.url("lake"), "t LIKE '3 line 7_ %'", index=index, **options)
+        assert rows["t"].to_pylist() == [f"3 line {line} of the log" for line in range(70, 80)]
+
+
 def test_opening_lists_the_lake_and_opens_nothing_of_it(s3: Any, index: LakeIndex) -> None:
     s3.clear_log()
     opened(s3).close()

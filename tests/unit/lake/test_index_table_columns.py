@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -16,33 +16,45 @@ from parquet_bloom import LakeIndex
 from parquet_bloom.errors import ParquetBloomError
 
 FILES = 3
+_INT64 = pa.int64()
 
 
 pytestmark = pytest.mark.usefixtures("settled_tokens")
 
 
-def rows(number: int, names: tuple[str, str]) -> pa.Table:
+def rows(number: int, names: tuple[str, str], arrow_type: pa.DataType) -> pa.Table:
     """The rows of a file: values below 1,000 in one column, above in the other; no bounds tell files apart."""
     some = range(number, 100 + number, 10)
-    return pa.table({names[0]: pa.array(some, pa.int64()), names[1]: pa.array([1000 + i for i in some], pa.int64())})
+    if pa.types.is_string(arrow_type):
+        return pa.table({name: [f"Word {i:05}." for i in own] for name, own in _pair(names, some)})
+    return pa.table({name: pa.array(own, arrow_type) for name, own in _pair(names, some)})
+
+
+def _pair(names: tuple[str, str], some: range) -> Iterator[tuple[str, list[int]]]:
+    return zip(names, ([*some], [1000 + i for i in some]), strict=True)
 
 
 class DeltaTable:
     """A Delta table with a column mapping, written by hand."""
 
-    def __init__(self, root: Path, mode: str):
+    def __init__(self, root: Path, mode: str, arrow_type: pa.DataType):
         pytest.importorskip("deltalake")
-        self.root, self._mode, self._version = root, mode, 0
+        self.root, self._mode, self._version, self._type = root, mode, 0, arrow_type
         self._commit({"low": 1, "high": 2}, [self._write(number) for number in range(FILES)])
 
     def _write(self, number: int) -> dict[str, Any]:
-        fields = [pa.field(f"c-{i}", pa.int64(), metadata={"PARQUET:field_id": str(i)}) for i in (1, 2)]
+        fields = [pa.field(f"c-{i}", self._type, metadata={"PARQUET:field_id": str(i)}) for i in (1, 2)]
         self.root.mkdir(exist_ok=True)
-        pq.write_table(rows(number, ("c-1", "c-2")).cast(pa.schema(fields)), self.root / f"{number}.parquet")
+        pq.write_table(
+            rows(number, ("c-1", "c-2"), self._type).cast(pa.schema(fields)),
+            self.root / f"{number}.parquet",
+            use_dictionary=False,
+        )
         return add(f"{number}.parquet", (self.root / f"{number}.parquet").stat().st_size)
 
     def _commit(self, numbers: dict[str, int], adds: Any = ()) -> None:
-        fields = [column(name, "long", number) for name, number in numbers.items()]
+        kind = "string" if pa.types.is_string(self._type) else "long"
+        fields = [column(name, kind, number) for name, number in numbers.items()]
         mode = {"delta.columnMapping.mode": self._mode, "delta.columnMapping.maxColumnId": "9"}
         commit(self.root, self._version, [*beginning(fields, configuration=mode, features=["columnMapping"]), *adds])
         self._version += 1
@@ -68,13 +80,14 @@ class DeltaTable:
 class IcebergTable:
     """An Iceberg table of a catalog."""
 
-    def __init__(self, root: Path, name: str = "c"):
+    def __init__(self, root: Path, name: str = "c", arrow_type: pa.DataType = _INT64):
         memory = pytest.importorskip("pyiceberg.catalog.memory")
         catalog = memory.InMemoryCatalog(name, warehouse=str(root))
         catalog.create_namespace("n")
-        self.table = catalog.create_table("n.t", rows(0, ("low", "high")).schema)
+        self._type = arrow_type
+        self.table = catalog.create_table("n.t", rows(0, ("low", "high"), arrow_type).schema)
         for number in range(FILES):
-            self.table.append(rows(number, ("low", "high")))
+            self.table.append(rows(number, ("low", "high"), arrow_type))
 
     def _rename(self, *pairs: tuple[str, str]) -> None:
         for old, new in pairs:
@@ -85,24 +98,31 @@ class IcebergTable:
         self._rename(("low", "other"), ("high", "low"), ("other", "high"))
 
     def replace(self) -> None:
-        from pyiceberg.types import LongType
+        from pyiceberg.types import LongType, StringType
 
         with self.table.update_schema() as update:
             update.delete_column("low")
         with self.table.update_schema() as update:
-            update.add_column("low", LongType())
+            update.add_column("low", StringType() if pa.types.is_string(self._type) else LongType())
 
     def rename(self) -> None:
         self._rename(("low", "below"))
 
     def append(self) -> None:
-        self.table.append(rows(FILES, ("below", "high")))
+        self.table.append(rows(FILES, ("below", "high"), self._type))
 
 
-@pytest.fixture(params=["delta name", "delta id", "iceberg"])
+_TABLES = ["delta name", "delta id", "iceberg"]
+
+
+def make_table(param: str, root: Path, arrow_type: pa.DataType = _INT64) -> Any:
+    kind, _, mode = param.partition(" ")
+    return DeltaTable(root, mode, arrow_type) if kind == "delta" else IcebergTable(root, arrow_type=arrow_type)
+
+
+@pytest.fixture(params=_TABLES)
 def table(request: Any, tmp_path: Path) -> Any:
-    kind, _, mode = request.param.partition(" ")
-    return DeltaTable(tmp_path / "t", mode) if kind == "delta" else IcebergTable(tmp_path / "t")
+    return make_table(request.param, tmp_path / "t")
 
 
 def read(table: Any, where: str, index: Any) -> tuple[int, int]:
@@ -171,6 +191,43 @@ def test_a_renamed_column_is_found_in_old_and_new_files(table: Any, tmp_path: Pa
         assert index.append().added == FILES + 1
         assert [len(found) for found in index.lookup("below", [20, 53, 55])] == [1, 1, 0]
         assert read(table, "below IN (20, 53, 55)", index) == (2, FILES - 1)
+
+
+@pytest.mark.parametrize("param", _TABLES)
+@pytest.mark.parametrize("key", ["grams({})", "grams(lower({}))"])
+def test_grams_of_columns_that_are_renamed_and_exchanged(param: str, key: str, tmp_path: Path) -> None:
+    table = make_table(param, tmp_path / "t", pa.string())
+    keys = [key.format(name) for name in ("low", "high")]
+    subject = key.removeprefix("grams(").removesuffix(")")
+    low, high, word = subject.format("low"), subject.format("high"), "word" if "lower" in key else "Word"
+    with LakeIndex.create(tmp_path / "index", keys, granularity="row_group", lake=table.table) as index:
+        assert index.append().added == FILES
+        assert index.check(sample=FILES).problems == []
+        for used in (index, tmp_path / "index"):
+            assert read(table, f"{low} LIKE '{word} 00020%'", used) == (1, FILES - 1)
+            assert read(table, f"contains({high}, ' 01020.') OR {low} LIKE '% 00041_'", used) == (2, 1)
+            assert read(table, f"{low} LIKE '% 01020%'", used) == (0, FILES)
+        table.swap()
+        for used in (index, tmp_path / "index"):
+            assert read(table, f"{low} LIKE '% 01020.'", used)[0] == 1
+            assert read(table, f"{high} LIKE '% 00020.'", used)[0] == 1
+        index.refresh()
+        assert index.append().replaced == FILES
+        assert read(table, f"{low} LIKE '% 01020.'", index) == (1, FILES - 1)
+        assert not index.append().added
+    table = make_table(param, tmp_path / "u", pa.string())
+    table.rename()
+    table.append()
+    below, key = subject.format("below"), key.format("below")
+    with LakeIndex.create(tmp_path / "other", key, lake=table.table) as index:
+        assert index.append().added == FILES + 1
+        assert read(table, f"{below} LIKE '% 00020.' OR {below} LIKE '% 00053.'", index) == (2, FILES - 1)
+    table = make_table(param, tmp_path / "v", pa.string())
+    with LakeIndex.create(tmp_path / "third", key.replace("below", "low"), lake=table.table) as index:
+        index.append()
+        table.replace()
+        assert read(table, f"{low} LIKE '% 00020.'", index) == (0, 0)
+        assert read(table, "low IS NULL", index)[0] == 10 * FILES
 
 
 def test_an_index_of_files_is_not_believed_of_a_table_with_other_names(table: Any, tmp_path: Path) -> None:
