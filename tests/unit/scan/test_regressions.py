@@ -225,8 +225,8 @@ def test_columns_as_a_text_are_refused_and_not_taken_for_letters(path):
 
 def test_page_indexes_of_pages_with_the_same_long_bounds_are_used(tmp_path, caplog):
     """Upper bounds of 64 bytes and more may be cut, and two of them have no order: that is no contradiction."""
-    texts = [("a" * 80, "z" * 80, f"row {i}")[i % 3] for i in range(6000)]
-    options = {"data_page_size": 4000, "write_batch_size": 50, "use_dictionary": False, "write_page_index": True}
-    pq.write_table(pa.table({"text": texts, "n": range(6000)}), tmp_path / "a.parquet", **options)
+    texts = [("a" * 1000, "z" * 1000, f"row {i}")[i % 3] for i in range(6000)]
+    options = {"data_page_size": 400_000, "write_batch_size": 512, "use_dictionary": False, "write_page_index": True}
+    pq.write_table(pa.table({"text": texts}), tmp_path / "a.parquet", compression="none", **options)
     assert parquet_bloom.read_table(tmp_path / "a.parquet", where="contains(text, 'w 389')").num_rows == 5
     assert "the page index is not used" not in caplog.text
