@@ -247,7 +247,9 @@ class KeyPredicate:
         usable = [one for one in self._grams if one.weights and self._is_same(one.columns[0], leaf.column)]
         if not usable or not isinstance(leaf, PatternLeaf):
             return leaf
-        added = [node for one in usable for node in self._require_grams(one, leaf)]
+        usable.sort(key=lambda one: one.case)  # those of the column itself tell more than those of its lower case
+        found = ([*self._require_grams(one, leaf)] for one in usable)
+        added: list[Node] = next(filter(None, found), [])
         if not added:
             names = " and ".join(usable)
             self.without_grams.append(f"{names} cannot tell where {leaf}: no text of 3 bytes or more has to be there")

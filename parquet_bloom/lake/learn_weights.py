@@ -6,6 +6,8 @@ from collections.abc import Sequence
 from contextlib import closing
 from dataclasses import replace
 
+import numpy as np
+
 from ..errors import ParquetBloomError
 from ..file.bloom_file import BloomFile
 from ..file.column_reader import ColumnReader
@@ -50,9 +52,8 @@ def learn_weights(
 ) -> KeyExpression:
     """Return grams with weights from some 4 MB of up to 16 files, evenly spread; of more while none has a text."""
     counts = PairCounts()
-    step = max(1, len(entries) // _SAMPLED_FILES)
-    order = [*range(0, len(entries), step), *(i for i in range(len(entries)) if i % step)]
-    for place, i in enumerate(order):
+    spread = np.linspace(0, len(entries) - 1, min(len(entries), _SAMPLED_FILES)).astype(int).tolist()
+    for place, i in enumerate(dict.fromkeys([*spread, *range(len(entries))])):
         if place >= _SAMPLED_FILES and counts.num_bytes:
             break
         most = counts.num_bytes + _SAMPLE_BYTES // min(len(entries), _SAMPLED_FILES)

@@ -136,8 +136,8 @@ cdef class GramExtractor:
         """Write the hashes of a text's grams that are not remembered, at most `most_grams`; return their number."""
         cdef uint64_t window = <uint64_t>text[0] << 56, pair = text[0], gram
         cdef uint64_t weight, most, other
-        cdef uint64_t last = 0  # weights of the pairs before, 16 bits each, the nearest one lowest; there are three
-        cdef uint64_t before = 0  # and the three before these; 0 for pairs that do not exist
+        cdef uint64_t last = 0  # weights of the three pairs before, 21 bits each, the nearest one lowest
+        cdef uint64_t before = 0  # of the three before these; 0 for pairs that do not exist
         cdef uint64_t left
         cdef Py_ssize_t i, count = 0
         cdef int shift
