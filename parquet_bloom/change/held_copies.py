@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
+from ..errors import printable, shortened
 from ..tables.embed.table_target import RowChange, TableState, Target
+from ..util.messages import truncate_list
 
 _MAIN = "main"
 _RUNS = 10  # of versions with the same rows, that are told apart
@@ -39,6 +41,22 @@ class HeldCopy:
         return f"{'still holds' if self.known else 'may still hold'} {what}: {self.where}; {self.until}"
 
 
+def list_shared_dictionaries(columns: Iterable[str]) -> list[HeldCopy]:
+    """Return that other files may hold values of the rows in their dictionaries, where those of a file had such values.
+
+    Parameters
+    ----------
+    columns : those of `DroppedRows.shared`, of all files.
+    """
+    names = truncate_list([printable(shortened(name)) for name in sorted({*columns})])
+    if not names:
+        return []
+    where = (
+        f"dictionaries of other files: here those of {', '.join(names)} had values that no row of their row group had"
+    )
+    return [HeldCopy(where, False, "look there, and write these files anew")]
+
+
 def list_held_by_table(target: Target, state: TableState, change: RowChange) -> list[HeldCopy]:
     """Return what may still hold the rows that a commit has deleted.
 
@@ -61,6 +79,7 @@ def list_held_by_table(target: Target, state: TableState, change: RowChange) -> 
         )
         held += _count_by_version(target, state, change, "snapshot", until)
         held += _list_refs(state.handle.table.metadata.refs)
+    held += list_shared_dictionaries(name for file in change.rewritten for name in file.shared)
     held.append(HeldCopy("lake indexes and zone indexes of its files: hashes and filters", False, "rebuild them"))
     held.append(HeldCopy("clones, change data, backups and versions of objects in a bucket", False, "look there"))
     return held

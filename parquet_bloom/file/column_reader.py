@@ -56,6 +56,7 @@ DISTANT_WINDOW_BYTES = 1 << 23  # replaces all three for remote files, where the
 SLACK_BYTES = 100  # by which pyarrow extends chunks of parquet-mr before 1.2.9, which omits the dictionary's header
 
 _DICTIONARY_BYTES = 3  # per value, dictionary included: a value stored without one takes at least 4, for its length
+DICTIONARY_PAGE, _PLAIN_ENCODINGS = 2, (0, 2)  # kind of page; encodings of its entries
 _PREFIX_BYTES = 4  # of the length in front of a plain-encoded byte array
 _ARROW = {"INT32": pa.int32(), "INT64": pa.int64(), "FLOAT": pa.float32(), "DOUBLE": pa.float64()}
 
@@ -124,6 +125,28 @@ class ColumnReader:
         except UnusualPageError:  # pyarrow reads all of it, or reports what is wrong; values may come twice
             for _, values in self._decode_zones(row_group, self._footer.num_rows_of(row_group) or 1, read):
                 yield values
+
+    def read_dictionary(self, row_group: int, read: ReadRange | None = None) -> Iterator[pa.Array | Keys]:
+        """Yield all entries of a row group's dictionary, also those that no row has; nothing if it has none.
+
+        Raises
+        ------
+        UnusualPageError
+            It cannot be taken as it is stored.
+        """
+        start, end = self._locate(row_group)
+        record = self._footer.chunk(row_group, self.leaf)
+        if start < record["data_page_offset"] < end:
+            end = int(record["data_page_offset"])
+        walk = PageWalk(start, end, self._metadata.row_group(row_group).column(0).num_values)
+        for data, pages in walk.windows(read or self._source.read_at, WINDOW_BYTES):
+            first, header_bytes, size, kind, count, encoding, unpacked = pages[0, :7].tolist()
+            if kind == DICTIONARY_PAGE:
+                if encoding not in _PLAIN_ENCODINGS:
+                    raise UnusualPageError(f"a dictionary of encoding {encoding}")
+                body = data[first + header_bytes : first + header_bytes + size]
+                yield from self._wrap_plain(decompress(body, self._footer.codec(record), unpacked), count)
+            return
 
     def _require_type(self, values: pa.Array | Keys, row_group: int) -> pa.Array | Keys:
         problem = None if isinstance(values, Keys) else find_value_outside_type(values, self.column_type)
