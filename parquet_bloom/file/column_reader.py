@@ -162,6 +162,23 @@ class ColumnReader:
         UnusualPageError
             pyarrow has to read the chunk; what was yielded before occurs in it, as far as its pages can be read.
         """
+        scan = self._begin_scan(row_group)
+        for values, count in self._pass_pages(scan, row_group, read):
+            yield from self._wrap_plain(values, count)
+        if scan.used is not None:
+            yield from self._wrap_plain(scan.dictionary, len(scan.used), scan.used)
+
+    def uses_all_entries(self, row_group: int) -> bool:
+        """Return whether a row group's values certainly use all entries of its dictionary, which is not decoded."""
+        try:
+            scan = self._begin_scan(row_group, flags_only=True)
+            for _ in self._pass_pages(scan, row_group, None):
+                pass
+        except UnusualPageError:
+            return False
+        return scan.used is None or bool(scan.used.all())
+
+    def _begin_scan(self, row_group: int, flags_only: bool = False) -> ChunkScan:
         chunk = self._metadata.row_group(row_group).column(0)
         start, end = self._locate(row_group)
         physical, kind = self.leaf.physical, self.column_type.kind
@@ -174,7 +191,7 @@ class ColumnReader:
         if is_other or not 0 < start <= end <= self._source.size:
             raise UnusualPageError("a chunk that pyarrow has to read")
         codec = self._footer.codec(self._footer.chunk(row_group, self.leaf))
-        scan = ChunkScan(
+        return ChunkScan(
             stored_column(self.leaf),
             -1 if codec is None else codec,
             self._footer.denies_compression,
@@ -182,20 +199,22 @@ class ColumnReader:
             self._footer.num_rows_of(row_group),
             decompress,
             self._scratch,
+            flags_only,
         )
+
+    def _pass_pages(self, scan: ChunkScan, row_group: int, read: ReadRange | None) -> Iterator[tuple[memoryview, int]]:
+        """Have a chunk's pages scanned; yield the plain-encoded values of each, and how many they should be."""
+        start, end = self._locate(row_group)
         read = read or (self._read_again if self._is_local else self._source.read_at)
         window = WINDOW_BYTES if self._is_local else DISTANT_WINDOW_BYTES
-        for data, pages in PageWalk(start, end, chunk.num_values).windows(read, window, once=not self._is_local):
+        num_values = self._metadata.row_group(row_group).column(0).num_values
+        for data, pages in PageWalk(start, end, num_values).windows(read, window, once=not self._is_local):
             first = 0
             while first < len(pages):
                 first, found = scan.scan(data, pages, first)
-                for values, count in found:
-                    yield from self._wrap_plain(values, count)
+                yield from found
             del data, found  # so that their memory can be used again
-        for values, count in scan.finish():
-            yield from self._wrap_plain(values, count)
-        if scan.used is not None:
-            yield from self._wrap_plain(scan.dictionary, len(scan.used), scan.used)
+        yield from scan.finish()
 
     def _read_again(self, offset: int, length: int) -> memoryview:
         """Read a range of a local file into memory that is used again."""

@@ -58,8 +58,9 @@ def find_unused_entries(
 ) -> set[Owner]:
     """Return the column chunks of row groups that lose no row whose dictionaries have a value of rows that go, unused.
 
-    Where a dictionary cannot be read as it is stored, its chunk is among them, too. Of the copied row groups only
-    dictionaries are read, and a chunk as a whole where its dictionary has a value of rows that go.
+    Where a dictionary cannot be read as it is stored, its chunk is among them, too. Of a copied row group the pages of
+    values' numbers are read, which show whether all of the dictionary is used, or the dictionary, whichever is shorter;
+    and the whole chunk where its dictionary has a value of rows that go.
 
     Parameters
     ----------
@@ -121,10 +122,20 @@ class _GoingColumn:
         self._reader = ColumnReader(file.source, file.footer, leaf)
 
     def find(self, copied: Sequence[int], kept: Mapping[int, NDArray[np.bool_]], gone: AbstractSet[int]) -> list[int]:
+        copied = [row_group for row_group in copied if not self._is_used_whole(row_group)]
+        if not copied:
+            return []
         going = self._find_going(kept, gone)
         if not len(going.hashes):
             return []
         return [row_group for row_group, read in self._fetch(copied) if self._has_unused(row_group, going, read)]
+
+    def _is_used_whole(self, row_group: int) -> bool:
+        """Return whether a dictionary has no unused entry, if its values' numbers take less to read than it does."""
+        record = self._file.record(row_group, self._leaf)
+        dictionary_bytes = int(record["data_page_offset"]) - self._file.footer.first_page(row_group, self._leaf)
+        is_shorter = 0 < int(record["compressed_size"]) - dictionary_bytes < dictionary_bytes
+        return is_shorter and self._file.source.path is not None and self._reader.uses_all_entries(row_group)
 
     def _find_going(self, kept: Mapping[int, NDArray[np.bool_]], gone: AbstractSet[int]) -> _GoingValues:
         going = HashSet()

@@ -261,6 +261,18 @@ def test_dictionaries_in_front_of_plain_pages(tmp_path):
     assert b"key-00006" not in decoded_pages(target)
 
 
+@pytest.mark.parametrize("rows", [[59], range(60)])
+def test_dictionaries_that_are_used_but_for_one_value(tmp_path, rows):
+    """They are longer than their pages of numbers, which are read first; also of a row group that goes whole."""
+    path, target = tmp_path / "a.parquet", tmp_path / "b.parquet"
+    numbers = [*range(60), *(i % 59 for i in range(120))]
+    keys = pa.DictionaryArray.from_arrays(numbers, [f"key-{i:060}" for i in range(60)])
+    pq.write_table(pa.table({"key": keys}), path, row_group_size=60, compression="none")
+    assert assert_without(path, rows, target, trims=True).trimmed == 2
+    assert b"%059d" % 58 in decoded_pages(target)
+    assert b"%059d" % 59 not in decoded_pages(target)
+
+
 @pytest.mark.parametrize("rows", [GONE, range(GROUP)])
 def test_dictionaries_of_other_values_are_copied(tmp_path, rows):
     """Of what rows have, also where it is what is erased elsewhere, and of what never goes."""
