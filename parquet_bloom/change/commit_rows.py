@@ -407,8 +407,8 @@ class DeletesPlanner:
                 if done.old_size != file.old.size:
                     problem = f"it has {done.old_size:,} bytes, and {file.old.size:,} by the table's metadata"
                     raise ParquetBloomError(problem, path=file.old.path)
-                new = RewrittenFile(file.old, file.rows, outputs[file.old.path], done.new_size, done.rows_left)
-                written.append(new)
+                path = outputs[file.old.path]
+                written.append(RewrittenFile(file.old, file.rows, path, done.new_size, done.rows_left, done.shared))
         return written
 
     def _write_in_threads(self, files: Sequence[LiveFile], rewriter: FileRewriter) -> Outcomes:

@@ -29,7 +29,7 @@ from ..util.arguments import require_threads
 from ..util.threads import processors
 from .erase_report import ErasedFile, EraseReport
 from .find_rows import Find, RowsByPath, RowSearch
-from .held_copies import HeldCopy, search_again
+from .held_copies import HeldCopy, list_shared_dictionaries, search_again
 
 _WAY_OUT = "; `parquet_bloom.delete(..., mode='rewrite')` erases rows of a Delta or Iceberg table"
 _Progress = Callable[[int, int], None]
@@ -56,11 +56,12 @@ def erase(
 ) -> EraseReport:
     """Erase rows from Parquet files: those of keys, those that match a predicate, or those that do both.
 
-    Only the files that hold such a row are written anew, and of these only the row groups that do are encoded anew;
-    the others are copied byte for byte, with their filters and page indexes. Nothing of the rows is left in a new
-    file: not in pages, dictionaries, statistics, page indexes and filters, nor in bytes that earlier changes left
-    behind. Each file is replaced in one step. A run that is killed leaves each file the old or the new one; run again,
-    it goes on.
+    Only the files that hold such a row are written anew, and of these only the row groups that do are encoded anew; the
+    others are copied byte for byte, with their filters and page indexes, but for column chunks whose dictionaries have
+    a value of these rows that no row there has (pyarrow puts one dictionary into many row groups). Nothing of the rows
+    is left in a new file: not in pages, dictionaries, statistics, page indexes and filters, nor in bytes that earlier
+    changes left behind. Each file is replaced in one step. A run that is killed leaves each file the old or the new
+    one; run again, it goes on.
 
     Parameters
     ----------
@@ -351,6 +352,7 @@ def _find_held(source: ScanSource, output: object, index: object, report: EraseR
         if leftovers_below(folder):
             until = "delete them: `parquet-bloom sweep`"
             held.append(HeldCopy(f"files that killed writers left in {folder}", True, until))
+    held += list_shared_dictionaries(name for file in report.files for name in file.dropped.shared)
     if report.files:
         until = "look there"
         held += [

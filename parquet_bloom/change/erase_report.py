@@ -42,6 +42,7 @@ class ErasedFile:
             "row_groups_rewritten": dropped.rewritten,
             "row_groups_copied": dropped.copied,
             "row_groups_removed": dropped.removed,
+            "chunks_trimmed": dropped.trimmed,
             "old_size": dropped.old_size,
             "new_size": dropped.new_size,
             "lost": [{"row_group": one.row_group, "column": one.column, "what": one.what} for one in dropped.lost],
@@ -164,6 +165,8 @@ class EraseReport:
         text = f"{printable(shortened(file.output))}: {count(dropped.num_rows, 'row')} of "
         text += f"{dropped.num_rows + dropped.rows_left:,}, {dropped.old_size:,} -> {dropped.new_size:,} bytes; "
         text += f"row groups: {dropped.rewritten:,} rewritten, {dropped.copied:,} copied, {dropped.removed:,} removed"
+        if dropped.trimmed:
+            text += f"; {count(dropped.trimmed, 'column chunk')} of copied ones encoded anew, for what dictionaries had"
         if dropped.lost:
             kinds = sorted({one.what for one in dropped.lost})
             text += f"; {count(len(dropped.lost), 'column chunk')} without {', '.join(kinds)} now"

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from ..errors import ParquetBloomError, first_line
+from ..errors import ParquetBloomError, first_line, printable, shortened
 from ..tables.embed.table_target import RowChange, TableState, Target
+from ..util.messages import truncate_list
 
 _MAIN = "main"
 _RUNS = 10  # of versions with the same rows, that are told apart
@@ -40,15 +41,11 @@ class HeldCopy:
         return f"{'still holds' if self.known else 'may still hold'} {what}: {self.where}; {self.until}"
 
 
-def search_again(search: Callable[[], int]) -> tuple[int | None, list[HeldCopy]]:
-    """Return how many rows are found after all is done; None if that fails, with what may still hold them then.
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from typing import Any
 
-    What was done must not look as if it had failed: others may have changed the files or their columns since.
-    """
-    try:
-        return search(), []
-    except ParquetBloomError as error:
-        return None, [HeldCopy(f"what could not be searched again ({first_line(error)})", False, "search it")]
+from ..errors import ParquetBloomError, first_line, printable, shortened
 
 
 def list_held_by_table(target: Target, state: TableState, change: RowChange) -> list[HeldCopy]:
@@ -73,6 +70,7 @@ def list_held_by_table(target: Target, state: TableState, change: RowChange) -> 
         )
         held += _count_by_version(target, state, change, "snapshot", until)
         held += _list_refs(state.handle.table.metadata.refs)
+    held += list_shared_dictionaries(name for file in change.rewritten for name in file.shared)
     held.append(HeldCopy("lake indexes and zone indexes of its files: hashes and filters", False, "rebuild them"))
     held.append(HeldCopy("clones, change data, backups and versions of objects in a bucket", False, "look there"))
     return held

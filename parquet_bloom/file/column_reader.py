@@ -56,6 +56,7 @@ DISTANT_WINDOW_BYTES = 1 << 23  # replaces all three for remote files, where the
 SLACK_BYTES = 100  # by which pyarrow extends chunks of parquet-mr before 1.2.9, which omits the dictionary's header
 
 _DICTIONARY_BYTES = 3  # per value, dictionary included: a value stored without one takes at least 4, for its length
+DICTIONARY_PAGE, _PLAIN_ENCODINGS = 2, (0, 2)  # kind of page; encodings of its entries
 _PREFIX_BYTES = 4  # of the length in front of a plain-encoded byte array
 _ARROW = {"INT32": pa.int32(), "INT64": pa.int64(), "FLOAT": pa.float32(), "DOUBLE": pa.float64()}
 
@@ -125,6 +126,28 @@ class ColumnReader:
             for _, values in self._decode_zones(row_group, self._footer.num_rows_of(row_group) or 1, read):
                 yield values
 
+    def read_dictionary(self, row_group: int, read: ReadRange | None = None) -> Iterator[pa.Array | Keys]:
+        """Yield all entries of a row group's dictionary, also those that no row has; nothing if it has none.
+
+        Raises
+        ------
+        UnusualPageError
+            It cannot be taken as it is stored.
+        """
+        start, end = self._locate(row_group)
+        record = self._footer.chunk(row_group, self.leaf)
+        if start < record["data_page_offset"] < end:
+            end = int(record["data_page_offset"])
+        walk = PageWalk(start, end, self._metadata.row_group(row_group).column(0).num_values)
+        for data, pages in walk.windows(read or self._source.read_at, WINDOW_BYTES):
+            first, header_bytes, size, kind, count, encoding, unpacked = pages[0, :7].tolist()
+            if kind == DICTIONARY_PAGE:
+                if encoding not in _PLAIN_ENCODINGS:
+                    raise UnusualPageError(f"a dictionary of encoding {encoding}")
+                body = data[first + header_bytes : first + header_bytes + size]
+                yield from self._wrap_plain(decompress(body, self._footer.codec(record), unpacked), count)
+            return
+
     def _require_type(self, values: pa.Array | Keys, row_group: int) -> pa.Array | Keys:
         problem = None if isinstance(values, Keys) else find_value_outside_type(values, self.column_type)
         if problem:
@@ -139,6 +162,23 @@ class ColumnReader:
         UnusualPageError
             pyarrow has to read the chunk; what was yielded before occurs in it, as far as its pages can be read.
         """
+        scan = self._begin_scan(row_group)
+        for values, count in self._pass_pages(scan, row_group, read):
+            yield from self._wrap_plain(values, count)
+        if scan.used is not None:
+            yield from self._wrap_plain(scan.dictionary, len(scan.used), scan.used)
+
+    def uses_all_entries(self, row_group: int) -> bool:
+        """Return whether a row group's values certainly use all entries of its dictionary, which is not decoded."""
+        try:
+            scan = self._begin_scan(row_group, flags_only=True)
+            for _ in self._pass_pages(scan, row_group, None):
+                pass
+        except UnusualPageError:
+            return False
+        return scan.used is None or bool(scan.used.all())
+
+    def _begin_scan(self, row_group: int, flags_only: bool = False) -> ChunkScan:
         chunk = self._metadata.row_group(row_group).column(0)
         start, end = self._locate(row_group)
         physical, kind = self.leaf.physical, self.column_type.kind
@@ -151,7 +191,7 @@ class ColumnReader:
         if is_other or not 0 < start <= end <= self._source.size:
             raise UnusualPageError("a chunk that pyarrow has to read")
         codec = self._footer.codec(self._footer.chunk(row_group, self.leaf))
-        scan = ChunkScan(
+        return ChunkScan(
             stored_column(self.leaf),
             -1 if codec is None else codec,
             self._footer.denies_compression,
@@ -159,20 +199,22 @@ class ColumnReader:
             self._footer.num_rows_of(row_group),
             decompress,
             self._scratch,
+            flags_only,
         )
+
+    def _pass_pages(self, scan: ChunkScan, row_group: int, read: ReadRange | None) -> Iterator[tuple[memoryview, int]]:
+        """Have a chunk's pages scanned; yield the plain-encoded values of each, and how many they should be."""
+        start, end = self._locate(row_group)
         read = read or (self._read_again if self._is_local else self._source.read_at)
         window = WINDOW_BYTES if self._is_local else DISTANT_WINDOW_BYTES
-        for data, pages in PageWalk(start, end, chunk.num_values).windows(read, window, once=not self._is_local):
+        num_values = self._metadata.row_group(row_group).column(0).num_values
+        for data, pages in PageWalk(start, end, num_values).windows(read, window, once=not self._is_local):
             first = 0
             while first < len(pages):
                 first, found = scan.scan(data, pages, first)
-                for values, count in found:
-                    yield from self._wrap_plain(values, count)
+                yield from found
             del data, found  # so that their memory can be used again
-        for values, count in scan.finish():
-            yield from self._wrap_plain(values, count)
-        if scan.used is not None:
-            yield from self._wrap_plain(scan.dictionary, len(scan.used), scan.used)
+        yield from scan.finish()
 
     def _read_again(self, offset: int, length: int) -> memoryview:
         """Read a range of a local file into memory that is used again."""

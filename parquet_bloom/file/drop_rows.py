@@ -3,6 +3,7 @@
 Row groups that lose no row are copied byte for byte, with their filters and page indexes; only offsets change. Of the
 others each column chunk is encoded anew (`encode_chunk`), and one that loses all rows goes. The new file has the bytes
 that its footer refers to and no others, so that nothing of an erased row is left in what earlier changes left behind.
+Of the row groups that lose no row, chunks whose dictionaries have values of the rows that go are encoded anew, too.
 """
 
 from __future__ import annotations
@@ -35,9 +36,11 @@ from .encode_chunk import (
     FILTER,
     FILTER_LENGTH,
     INDEX_PAGE,
+    UNCOMPRESSED_SIZE,
     ChunkEncoder,
     EncodedChunk,
     place_chunk,
+    require_codec,
     shift_offset_index,
 )
 from .file_rewrite import Owner, Sink, open_for_edit, refuse_pages_beyond, refuse_uneditable, rewrite_file
@@ -50,6 +53,7 @@ from .numbered_column import (
     choose_columns,
     encode_numbers,
 )
+from .unused_entries import find_oversized_dictionaries, find_unused_entries
 
 # Fields of FileMetaData, RowGroup and ColumnChunk.
 _NUM_ROWS, _ROW_GROUPS = 3, 4
@@ -105,6 +109,10 @@ class DroppedRows:
     num_rows : rows that were left out.
     rows_left : rows of the new file.
     rewritten, copied, removed : row groups that were encoded anew, copied, and left out as they had no other rows.
+    trimmed : column chunks of copied row groups that were encoded anew, as their dictionaries had values of the rows
+        that went, though no row there has them.
+    shared : columns whose dictionaries had values that no row of their row group has. Writers that put one dictionary
+        into several row groups do so into several files, too.
     bytes_encoded, bytes_copied : of the new file, those of pages encoded anew, and those that were copied.
     old_size, new_size : bytes of the files.
     lost : evidence that column chunks have not any more; reading without it reads more, and finds the same.
@@ -115,6 +123,8 @@ class DroppedRows:
     rewritten: int = 0
     copied: int = 0
     removed: int = 0
+    trimmed: int = 0
+    shared: tuple[str, ...] = ()
     bytes_encoded: int = 0
     bytes_copied: int = 0
     old_size: int = 0
@@ -151,9 +161,10 @@ def drop_rows(
         in other files, or of a later format; parts of the file overlap, or their extent is not certain; a chunk cannot
         be decoded, or not be encoded as it was.
     """
-    plan = _Plan(file, rows, choose_columns(file, numbered))
+    threads = threads or processors()
+    plan = _Plan(file, rows, choose_columns(file, numbered), threads)
     job = _Job(plan, new)
-    with in_order(job.encode, job.todo(), threads or processors()) as encoded:
+    with in_order(job.encode, job.todo(), threads) as encoded:
         job.write(encoded)
     return job.report
 
@@ -212,16 +223,32 @@ class _Plan:
     ----------
     kept : {row group: for each of its rows, whether it stays}, of those that lose some.
     gone : row groups that lose all rows.
+    trimmed : column chunks of other row groups that are encoded anew, for their dictionaries' sake.
     parts : all parts of the file that the footer refers to, in the order of the file.
     numbered : columns that the new file has besides.
     """
 
-    def __init__(self, file: BloomFile, rows: NDArray[np.int64], numbered: Sequence[NumberedColumn] = ()):
+    def __init__(
+        self, file: BloomFile, rows: NDArray[np.int64], numbered: Sequence[NumberedColumn] = (), threads: int = 1
+    ):
         self.file, self.footer = file, file.footer
         self.rows, self.numbered = rows, numbered
         self._refuse()
         self.kept, self.gone = self._divide(rows)
         self.parts = self._find_parts()
+        for row_group in self.kept:
+            for leaf in file.leaves:
+                require_codec(file, row_group, leaf)
+        self.trimmed = find_unused_entries(file, self.kept, self.gone, threads)
+
+    def is_encoded(self, owner: Owner) -> bool:
+        """Return whether a column chunk of the new file is encoded anew."""
+        return owner[0] in self.kept or owner in self.trimmed
+
+    def keep_of(self, row_group: int) -> NDArray[np.bool_]:
+        """Return for each row of a row group whether it stays."""
+        keep = self.kept.get(row_group)
+        return np.ones(self.footer.num_rows_of(row_group), np.bool_) if keep is None else keep
 
     def _refuse(self) -> None:
         """Raise for files whose parts are not all known."""
@@ -328,22 +355,24 @@ class _Job:
         self._encoded: dict[Owner, EncodedChunk] = {}  # their pages are written and let go first
         self._places: dict[tuple[Owner, str], tuple[int, int]] = {}
         self._numbers: dict[int, list[tuple[int, NumberedChunk]]] = {}  # by row group, with their places
+        self._shared = find_oversized_dictionaries(plan.file, plan.gone)
         num_rows = len(plan.rows)
         self.report = DroppedRows(num_rows, plan.footer.num_rows - num_rows, len(plan.kept), removed=len(plan.gone))
         self.report.copied = plan.footer.num_row_groups - len(plan.kept) - len(plan.gone)
+        self.report.trimmed = len(plan.trimmed)
         self.report.old_size = plan.file.source.size
         frame = EncodedStruct(plan.footer.data)
         frame.drop(_ROW_GROUPS)
-        for leaf in plan.file.leaves if plan.kept else ():
-            self._encoders[leaf.index] = ChunkEncoder(plan.file, leaf, frame)
+        for column in sorted({column for _, column in self.todo()}):
+            self._encoders[column] = ChunkEncoder(plan.file, plan.file.leaves[column], frame)
 
     def todo(self) -> list[Owner]:
         """Return the chunks to encode, in the order in which they are written."""
-        return [part.owner for part in self._plan.parts if part.kind == _PAGES and part.owner[0] in self._plan.kept]
+        return [part.owner for part in self._plan.parts if part.kind == _PAGES and self._plan.is_encoded(part.owner)]
 
     def encode(self, owner: Owner) -> EncodedChunk:
         row_group, column = owner
-        return self._encoders[column].encode(row_group, self._plan.kept[row_group])
+        return self._encoders[column].encode(row_group, self._plan.keep_of(row_group))
 
     def write(self, encoded: Iterator[EncodedChunk]) -> None:
         """Write everything, given the chunks of `todo`; check the new footer before it is written."""
@@ -354,12 +383,13 @@ class _Job:
         front = self._copy_front(parts)
         run: list[_FilePart] = []  # parts one after the other that are copied at once
         for part in parts[front:]:
-            is_copied = part.owner[0] not in plan.kept and part.kind != _OFFSET_INDEX
+            is_encoded = plan.is_encoded(part.owner)
+            is_copied = not is_encoded and part.kind != _OFFSET_INDEX
             if run and not (is_copied and part.start == run[-1].end):
                 self._copy_run(run)
             if is_copied:
                 run.append(part)
-            elif part.owner[0] in plan.kept:
+            elif is_encoded:
                 self._write_encoded(part, encoded)
             else:
                 index = self._file.source.read_at(part.start, part.length)
@@ -374,6 +404,7 @@ class _Job:
         new.write(len(footer).to_bytes(4, "little"))
         new.write(MAGIC)
         self.report.new_size = new.tell()
+        self.report.shared = tuple(sorted(self._shared))
 
     def _start_of(self, owner: Owner) -> int:
         return self._footer.first_page(owner[0], self._file.leaves[owner[1]])
@@ -382,7 +413,7 @@ class _Job:
         """Copy the beginning of the file as far as it stays as it is; return how many parts that are."""
         count, end = 0, len(MAGIC)
         for part in parts:
-            if part.owner[0] in self._plan.kept or (part.length and part.start != end):
+            if self._plan.is_encoded(part.owner) or (part.length and part.start != end):
                 break
             self._places[part.owner, part.kind] = part.start, part.length
             count, end = count + 1, max(end, part.end)
@@ -408,6 +439,8 @@ class _Job:
         if part.kind == _PAGES:
             chunk = self._encoded[part.owner] = next(encoded)
             self._put(part, chunk.pages)
+            if chunk.has_unused:
+                self._shared.add(self._file.leaves[part.owner[1]].name)
             self.report.bytes_encoded += len(chunk.pages)
             chunk.pages = memoryview(b"")
             row_group, column = part.owner
@@ -426,8 +459,7 @@ class _Job:
             return
         first = 0
         for row_group, num_rows in enumerate(self._footer.row_groups["num_rows"].tolist()):
-            keep = self._plan.kept.get(row_group)
-            kept = np.ones(num_rows, np.bool_) if keep is None else keep
+            kept = self._plan.keep_of(row_group)
             for column in () if row_group in self._plan.gone else self._plan.numbered:
                 chunk = encode_numbers(column, column.number(first, kept))
                 self._numbers.setdefault(row_group, []).append((self._new.tell(), chunk))
@@ -462,8 +494,9 @@ class _Job:
             group.set(_ORDINAL, I16, ordinal)
         if row_group in self._plan.kept:
             group.set(_GROUP_ROWS, I64, int(self._plan.kept[row_group].sum()))
-            encoded = [self._encoded[row_group, column] for column in range(len(chunks))]
-            group.set(_TOTAL_BYTES, I64, sum(chunk.uncompressed_size for chunk in encoded))
+        if any((row_group, column) in self._encoded for column in range(len(chunks))):
+            unpacked = [chunk.struct(_METADATA).integer(UNCOMPRESSED_SIZE) for chunk in chunks]
+            group.set(_TOTAL_BYTES, I64, sum(unpacked))
             if _TOTAL_COMPRESSED in group:
                 group.set(_TOTAL_COMPRESSED, I64, sum(length for _, length in sizes))
         for start, numbers in self._numbers.get(row_group, ()):

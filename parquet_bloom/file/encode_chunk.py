@@ -55,7 +55,7 @@ _ENCODINGS = {
     9: "BYTE_STREAM_SPLIT",
 }
 _DICTIONARY, _DATA_V2 = 2, 3  # kinds of pages
-_CRC = 4  # of a page's header
+_CRC, _DICTIONARY_HEADER = 4, 7  # of a page's header
 _NULL_COUNT, _BOUNDS = 3, (1, 2, 5, 6)  # of statistics
 _DEFAULT_PAGE_BYTES, _DEFAULT_PAGE_ROWS = 1 << 20, 20_000
 _LONGEST_DECIMAL = 32  # in bytes, of pyarrow's decimals
@@ -77,6 +77,8 @@ class EncodedChunk:
     metadata : its ColumnMetaData, with offsets from its beginning on, and without the filter's location.
     uncompressed_size : bytes of its pages before compression.
     lost : what the old chunk had, and this one has not, for people; empty if nothing.
+    num_entries : entries of its dictionary; -1 if its footer does not prove that this has all values.
+    has_unused : whether the old chunk's dictionary is known to have had entries that no row of it had.
     """
 
     pages: memoryview
@@ -85,6 +87,8 @@ class EncodedChunk:
     column_index: bytes = b""
     offset_index: bytes = b""
     lost: list[str] = field(default_factory=list)
+    num_entries: int = -1
+    has_unused: bool = False
 
     @property
     def uncompressed_size(self) -> int:
@@ -118,6 +122,16 @@ def shift_offset_index(index: bytes, shift: int) -> bytes:
         location.set(1, I64, location.integer(1) + shift)
     shifted.set_structs(1, locations)
     return shifted.encode()
+
+
+def require_codec(file: BloomFile, row_group: int, leaf: SchemaLeaf) -> int:
+    """Return the number of a column chunk's codec; raise UnreadableColumnError for one that is not written."""
+    codec = file.footer.codec(file.footer.chunk(row_group, leaf))
+    if codec is None or codec not in _CODECS:
+        name = _CODEC_NAMES.get(-1 if codec is None else codec, "")
+        problem = f"its codec, {name or codec}, is not written, so rows cannot be left out"
+        raise UnreadableColumnError(problem, path=file.path, row_group=row_group, column=leaf.name)
+    return codec
 
 
 class ChunkEncoder:
@@ -155,24 +169,25 @@ class ChunkEncoder:
             return data[offset - start : offset - start + length]
 
         options = self._find_options(row_group, record, data)
-        kept, first = [], 0
+        kept, going, first = [], [], 0
         for rows in self._reader.read_rows(row_group, read):
-            kept.append(rows.filter(pa.array(keep[first : first + len(rows)])))
+            stays = keep[first : first + len(rows)]
+            kept.append(rows.filter(pa.array(stays)))
+            going.append(leaf_values(rows.filter(pa.array(~stays))))
             first += len(rows)
         old = EncodedStruct(self._footer.data, int(record["meta_start"]))
         has_bounds = self._writes_bounds(old, record, kept)
         written = self._write(row_group, kept, options, has_bounds)
         encoded = self._describe(row_group, record, old, written, kept, has_bounds)
         self._finish(row_group, encoded, kept)
+        if self._leaf.physical == "BYTE_ARRAY" and encoded.num_entries >= 0:
+            num_others = pc.count_distinct(pa.chunked_array(going)).as_py()
+            encoded.has_unused = _count_entries(record, data) > encoded.num_entries + num_others
         return encoded
 
     def _find_options(self, row_group: int, record: np.void, data: memoryview) -> dict[str, object]:
         """Return the arguments by which pyarrow writes like the writer of a chunk, as far as its pages show that."""
-        codec = self._footer.codec(record)
-        if codec not in _CODECS:
-            name = _CODEC_NAMES.get(-1 if codec is None else codec, "")
-            problem = f"its codec, {name or codec}, is not written, so rows cannot be left out"
-            raise UnreadableColumnError(problem, **self._context(row_group))
+        codec = require_codec(self._file, row_group, self._leaf)
         try:
             pages = PageWalk(0, len(data), int(record["num_values"])).find(data)
         except PageClaimError as error:
@@ -248,7 +263,7 @@ class ChunkEncoder:
         except (pa.ArrowException, OSError) as error:
             problem = f"cannot be encoded: {str(error).splitlines()[0]}"
             raise UnreadableColumnError(problem, **self._context(row_group)) from error
-        return memoryview(sink.getvalue())
+        return memoryview(sink.getvalue()).cast("B")
 
     def _describe(
         self,
@@ -300,6 +315,7 @@ class ChunkEncoder:
         if _GEOSPATIAL in old:
             lost.append("geospatial statistics")
         chunk = EncodedChunk(written[start : start + int(new_record["compressed_size"])], metadata, lost=lost)
+        chunk.num_entries = _count_entries(new_record, chunk.pages)
         if record["column_index_offset"] > 0:
             if new_record["column_index_offset"] > 0:
                 chunk.column_index = _cut(written, new_record, "column_index")
@@ -377,6 +393,12 @@ def _stores_same(written: SchemaLeaf, old: SchemaLeaf) -> bool:
     if old.physical == "INT96":
         return written.physical == PHYSICAL_TYPES[7] and written.length == 12
     return written.physical == old.physical and (old.length is None or written.length == old.length)
+
+
+def _count_entries(record: np.void, pages: memoryview) -> int:
+    """Return how many entries the dictionary of a chunk has; -1 if the footer does not prove that it has all values."""
+    header = read_struct(pages)[0].get(_DICTIONARY_HEADER) if record["dictionary_only"] else None
+    return int(header[1]) if header else -1
 
 
 def _cut(data: memoryview, record: np.void, name: str) -> bytes:

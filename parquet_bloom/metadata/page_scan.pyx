@@ -137,6 +137,7 @@ cdef class ChunkScan:
     num_values, num_rows : numbers of its values, nulls included, and of its row group's rows.
     decompress : called with (bytes, codec, size) to decompress what is not decompressed here.
     scratch : memory for decompressed pages, or None.
+    flags_only : leave the dictionary as it is, of which then only `used` is told.
 
     Attributes
     ----------
@@ -151,7 +152,7 @@ cdef class ChunkScan:
     cdef int64_t missing, missing_rows
     cdef uint8_t last_level
     cdef int codec
-    cdef bint denies_compression, begun
+    cdef bint denies_compression, begun, flags_only
     cdef object held_part                 # of the page that waits for another
     cdef object held_window
     cdef int64_t[FIELDS] held_page
@@ -159,11 +160,11 @@ cdef class ChunkScan:
 
     def __init__(
         self, StoredColumn column not None, int codec, bint denies_compression, int64_t num_values, int64_t num_rows,
-        decompress, scratch=None
+        decompress, scratch=None, bint flags_only=False
     ):
         self.column, self.codec, self.denies_compression = column, codec, denies_compression
         self.missing, self.missing_rows, self.last_level = num_values, num_rows, 0
-        self.decompress, self.scratch = decompress, scratch
+        self.decompress, self.scratch, self.flags_only = decompress, scratch, flags_only
 
     def scan(self, data not None, const int64_t[:, ::1] pages not None, Py_ssize_t first):
         """Pass over pages up to one with plain-encoded values, or two: Snappy's are decompressed in pairs, one may wait.
@@ -193,6 +194,11 @@ cdef class ChunkScan:
             memcpy(page, &pages[first, 0], FIELDS * sizeof(int64_t))
             first += 1
             self._cut(&window[0], page, &body)
+            if self.flags_only and page[KIND] == DICTIONARY_PAGE:
+                if page[NUM_VALUES] > self.missing:
+                    raise UnusualPageError(f"a dictionary of {page[NUM_VALUES]} entries for {self.missing} values")
+                self.flags = self.used = np.zeros(page[NUM_VALUES], np.uint8)
+                continue
             start = body.packed - &window[0]
             part = data[start : start + body.packed_bytes]
             if body.codec != SNAPPY or not 0 < body.unpacked <= MOST_PAIRED:

@@ -27,6 +27,7 @@ COLUMNS = (
     Column("row_groups_rewritten", "row groups rewritten", right=True),
     Column("row_groups_copied", "copied", right=True),
     Column("row_groups_removed", "removed", right=True, usual=lambda row: not row["row_groups_removed"]),
+    Column("chunks_trimmed", "dictionaries", right=True, usual=lambda row: not row["chunks_trimmed"]),
     Column("old_size", "old size", right=True),
     Column("new_size", "new size", right=True),
     Column("lost", "lost", text=lambda lost: f"{len(lost):,}", usual=lambda row: not row["lost"]),
@@ -52,10 +53,11 @@ def erase(output: Output, given: EraseOptions) -> int:
     """Erase rows from Parquet files: those of keys, those that match a predicate, or those that do both.
 
     Only files that have such a row are written anew, and only their row groups that do are encoded anew; the others are
-    copied byte for byte. Nothing of the rows is left in a new file. One of -o, --in-place and --dry-run is required;
-    with -o the files that have such rows are written below a folder, at the same relative paths, and no others. Files
-    are replaced atomically, and a killed run can be run again. The JSON document is fit to be kept with the request:
-    it says what was erased, what may still hold it, and how many rows a second search has found.
+    copied byte for byte, but for dictionaries that have values of these rows. Nothing of the rows is left in a new
+    file. One of -o, --in-place and --dry-run is required; with -o the files that have such rows are written below a
+    folder, at the same relative paths, and no others. Files are replaced atomically, and a killed run can be run again.
+    The JSON document is fit to be kept with the request: it says what was erased, what may still hold it, and how many
+    rows a second search has found.
 
     Exit codes: 0 done, or there was nothing to erase; 1 not confirmed, nothing was changed, or rows that came meanwhile
     are there now, or may be, as the files could not be searched again, so run it again; 2 error in a file, which is as

@@ -88,6 +88,7 @@ class RewrittenFile(NamedTuple):
     rows : the numbers in it of the rows that the commit deletes, ascending (int64).
     path, size : the new file.
     num_rows : its rows.
+    shared : columns whose dictionaries had values of no row there, see `DroppedRows`.
     """
 
     old: LiveFile
@@ -95,6 +96,7 @@ class RewrittenFile(NamedTuple):
     path: str
     size: int
     num_rows: int
+    shared: Sequence[str] = ()
 
 
 class NewFile(NamedTuple):

@@ -11,6 +11,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from support.dropped_rows import decoded_pages
 from support.writers import delta_log
 
 import parquet_bloom
@@ -131,6 +132,20 @@ def test_files_are_written_anew_where_a_table_has_no_vectors(tmp_path: Path) -> 
     assert "still holds 5 of them: the version 0 of the table" in str(report)
     assert parquet_bloom.upsert(root, parquet_bloom.read_table(root, "id = 3"), "id").files[0].how == "rewritten"
     assert list_ids(root) == [*range(5), *(i for i in range(100, 200) if i != 150)]
+
+
+def test_dictionaries_of_files_that_are_written_anew(tmp_path: Path) -> None:
+    """Nothing of a deleted row is left in that of a row group that is copied."""
+    path = tmp_path / "t" / "a.parquet"
+    path.parent.mkdir()
+    keys = pa.array([f"key-{i:05}" for i in range(90)]).dictionary_encode()
+    pq.write_table(pa.table({"id": range(90), "key": keys}), path, row_group_size=30)
+    deltalake.convert_to_deltalake(str(path.parent))
+    report = parquet_bloom.delete(str(path.parent), 4, "id", mode="rewrite")
+    assert any("those of key had" in one.where for one in report.held)
+    [new] = set(path.parent.glob("*.parquet")) - {path}
+    assert decoded_pages(path).count(b"key-00004") == 3
+    assert b"key-00004" not in decoded_pages(new)
 
 
 def test_rewriting_takes_hidden_rows_out_as_well(tmp_path: Path) -> None:

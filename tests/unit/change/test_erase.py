@@ -14,6 +14,7 @@ import pyarrow.fs
 import pyarrow.orc
 import pyarrow.parquet as pq
 import pytest
+from support.dropped_rows import decoded_pages
 from support.writers import changing_tables
 
 import parquet_bloom
@@ -189,6 +190,22 @@ def test_indexes_and_zones_hide_no_row(lake, tmp_path):
     with LakeIndex.open(str(index)) as opened:
         opened.append(lake)
         assert [*opened.lookup("id", [5])[0]] == []
+
+
+def test_dictionaries_of_other_files_are_told(tmp_path):
+    """A table that pyarrow divides into files has its dictionary in each; here they have one row group each."""
+    lake = tmp_path / "lake"
+    keys = pa.array([f"key-{i:05}" for i in range(900)]).dictionary_encode()
+    pq.write_to_dataset(pa.table({"part": [i % 3 for i in range(900)], "key": keys}), lake, partition_cols=["part"])
+    report = parquet_bloom.erase(lake, ["key-00004", "key-00007"], on="key")
+    [told] = [one for one in report.held if "dictionaries" in one.where]
+    assert (told.known, "those of key had" in told.where) == (False, True)
+    [erased] = [file.path for file in report.files]
+    for path in lake.rglob("*.parquet"):
+        assert (b"key-00004" in decoded_pages(path)) == (str(path) != erased)
+    assert not any("dictionaries" in one.where for one in parquet_bloom.erase(lake, ["key-00010"], on="key").held)
+    gone = parquet_bloom.erase(lake, where="part = 0")  # a file that loses all of its rows
+    assert any("those of key had" in one.where for one in gone.held)
 
 
 def test_what_killed_writers_left_is_said(lake):

@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
 from support import corpus
-from support.dropped_rows import CODEC, ENCODINGS, STATISTICS, assert_without, chunks, read_with, without
+from support.dropped_rows import CODEC, ENCODINGS, STATISTICS, assert_without, chunks, decoded_pages, read_with, without
 from support.oracle import oracle
 from support.oracle.oracle import BINARY, I32, I64, STRUCT, Struct
 from support.writers import encrypted_files, peers, surgery
@@ -200,6 +200,87 @@ def test_nothing_of_the_rows_is_left(tmp_path, use_dictionary, keep_footer):
 def sizes_of(path: Path) -> list[int]:
     with parquet_bloom.open(path) as file:
         return [file.filter(group, "key").num_bytes for group in file.row_groups]
+
+
+def make_shared(rows: int = ROWS) -> pa.Table:
+    """Columns of which pyarrow writes the dictionary whole into each row group; one value in three is null."""
+    texts = pa.array([None if i % 3 == 1 else f"key-{i:05}" for i in range(rows)]).dictionary_encode()
+    as_bytes = texts.cast(pa.dictionary(pa.int32(), pa.binary()))
+    offsets = pa.array([2 * (i // 2) for i in range(rows)] + [rows], pa.int32())  # lists of none and of two
+    lists = pa.ListArray.from_arrays(offsets, texts)
+    structs = pa.StructArray.from_arrays(
+        [lists, as_bytes], ["l", "b"], mask=pa.array([i % 7 == 3 for i in range(rows)])
+    )
+    same = pa.array(["always"] * rows).dictionary_encode()
+    return pa.table(
+        {"id": range(rows), "key": texts, "structs": structs, "plain": lists.cast(pa.list_(pa.string()))}
+        | {"same": same}
+    )
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"compression": "none", "write_page_index": True},
+        {"compression": "snappy", "data_page_version": "2.0", "data_page_size": 300},
+        {"compression": "zstd", "store_schema": False},
+    ],
+)
+def test_dictionaries_with_values_that_no_row_there_has(tmp_path, options):
+    """They go from row groups that lose no row, whose other columns are copied, and from those that lose some."""
+    path, target = tmp_path / "a.parquet", tmp_path / "b.parquet"
+    pq.write_table(make_shared(), path, row_group_size=50, **options)
+    parquet_bloom.embed(path, ["key", "id"])
+    gone = [*range(6, 10), *range(130, 134), *range(350, 400)]
+    before = decoded_pages(path)
+    report = assert_without(path, gone, target, trims=True)
+    assert (report.rewritten, report.copied, report.removed) == (2, 5, 1)
+    after = decoded_pages(target)
+    for key in (b"key-00006", b"key-00008", b"key-00131", b"key-00132", b"key-00399"):
+        assert key in before, key
+        assert key not in after, key
+    assert after.count(b"always") == 7  # of what rows have nothing changes
+    assert (report.trimmed, report.lost) == (15, [])  # of five row groups
+    assert report.shared == ("key", "structs.b", "structs.l.list.element")
+    assert without(target, [0], path).trimmed == 0  # there are none any more
+    with parquet_bloom.open(target) as file:
+        assert file.filter(1, "key").check(["key-00006", "key-00054"]).tolist() == [False, True]
+
+
+def test_dictionaries_in_front_of_plain_pages(tmp_path):
+    """So pyarrow writes a row group in which another dictionary begins."""
+    path, target = tmp_path / "a.parquet", tmp_path / "b.parquet"
+    keys, numbers = pa.array([f"key-{i:05}" for i in range(ROWS)]), np.arange(ROWS)
+    first = pa.DictionaryArray.from_arrays(numbers, keys)
+    second = pa.DictionaryArray.from_arrays(numbers[::-1], keys[::-1])
+    pq.write_table(pa.table({"key": pa.chunked_array([first[:75], second[75:]])}), path, row_group_size=50)
+    with parquet_bloom.open(path) as file:
+        assert not file.record(1, file.leaves[0])["dictionary_only"]
+    assert decoded_pages(path).count(b"key-00006") == 8
+    assert assert_without(path, [6], target, trims=True).trimmed == 7
+    assert b"key-00006" not in decoded_pages(target)
+
+
+@pytest.mark.parametrize("rows", [[59], range(60)])
+def test_dictionaries_that_are_used_but_for_one_value(tmp_path, rows):
+    """They are longer than their pages of numbers, which are read first; also of a row group that goes whole."""
+    path, target = tmp_path / "a.parquet", tmp_path / "b.parquet"
+    numbers = [*range(60), *(i % 59 for i in range(120))]
+    keys = pa.DictionaryArray.from_arrays(numbers, [f"key-{i:060}" for i in range(60)])
+    pq.write_table(pa.table({"key": keys}), path, row_group_size=60, compression="none")
+    assert assert_without(path, rows, target, trims=True).trimmed == 2
+    assert b"%059d" % 58 in decoded_pages(target)
+    assert b"%059d" % 59 not in decoded_pages(target)
+
+
+@pytest.mark.parametrize("rows", [GONE, range(GROUP)])
+def test_dictionaries_of_other_values_are_copied(tmp_path, rows):
+    """Of what rows have, also where it is what is erased elsewhere, and of what never goes."""
+    path, target = tmp_path / "a.parquet", tmp_path / "b.parquet"
+    unused = pa.DictionaryArray.from_arrays([i % 8 for i in range(ROWS)], [f"w{i}" for i in range(9)])
+    pq.write_table(pa.table({"few": [i % 8 for i in range(ROWS)], "unused": unused}), path, row_group_size=GROUP)
+    report = assert_without(path, rows, target)
+    assert (report.trimmed, b"w8" in decoded_pages(target)) == (0, True)
 
 
 def test_bytes_of_the_new_file_are_all_referred_to(tmp_path):
@@ -419,5 +500,15 @@ def test_damaged_pages(plain):
     assert_refused(plain, "row group 0, column 'a'", UnreadableColumnError)
     with open_source(plain) as source:
         assert BloomFile(source).num_row_groups == 4
-    report = without(plain, [300], plain)  # what is not decoded is copied
-    assert report.rows_left == ROWS - 1
+    assert_refused(
+        plain, "row group 0, column 'a'", UnreadableColumnError, [300]
+    )  # what its dictionary has is not known
+
+
+def test_damaged_pages_of_others_are_copied(tmp_path):
+    path = tmp_path / "a.parquet"
+    pq.write_table(pa.table({"a": range(ROWS)}), path, row_group_size=GROUP, use_dictionary=False)
+    data = bytearray(path.read_bytes())
+    data[4:60] = bytes(56)
+    path.write_bytes(data)
+    assert without(path, [300], path).rows_left == ROWS - 1
