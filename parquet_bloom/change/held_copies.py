@@ -41,11 +41,31 @@ class HeldCopy:
         return f"{'still holds' if self.known else 'may still hold'} {what}: {self.where}; {self.until}"
 
 
-from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
-from typing import Any
+def search_again(search: Callable[[], int]) -> tuple[int | None, list[HeldCopy]]:
+    """Return how many rows are found after all is done; None if that fails, with what may still hold them then.
 
-from ..errors import ParquetBloomError, first_line, printable, shortened
+    What was done must not look as if it had failed: others may have changed the files or their columns since.
+    """
+    try:
+        return search(), []
+    except ParquetBloomError as error:
+        return None, [HeldCopy(f"what could not be searched again ({first_line(error)})", False, "search it")]
+
+
+def list_shared_dictionaries(columns: Iterable[str]) -> list[HeldCopy]:
+    """Return that other files may hold values of the rows in their dictionaries, where those of a file had such values.
+
+    Parameters
+    ----------
+    columns : those of `DroppedRows.shared`, of all files.
+    """
+    names = truncate_list([printable(shortened(name)) for name in sorted({*columns})])
+    if not names:
+        return []
+    where = (
+        f"dictionaries of other files: here those of {', '.join(names)} had values that no row of their row group had"
+    )
+    return [HeldCopy(where, False, "look there, and write these files anew")]
 
 
 def list_held_by_table(target: Target, state: TableState, change: RowChange) -> list[HeldCopy]:
