@@ -126,7 +126,7 @@ def list_scans(lake: Path) -> dict[str, Ask]:
 
     def by_duckdb(piece: str) -> int:
         rows = f"SELECT line, message FROM read_parquet('{pattern}') WHERE contains(message, ?)"
-        return duckdb.execute(rows, [piece]).to_arrow_table().num_rows
+        return duckdb.sql(rows, params=[piece]).to_arrow_table().num_rows
 
     def by_polars(piece: str) -> int:
         return pl.scan_parquet(pattern).filter(pl.col("message").str.contains(piece, literal=True)).collect().height
