@@ -81,6 +81,9 @@ def test_keys_in_files(events, run):
     both = ("--on", "id", "--on", "t", "--where", "id < 50")
     assert run("erase", "events", "--keys", "keys.csv", *both, "--in-place", "--yes").code == 0
     assert left() == 2 * ROWS - 5
+    Path("texts.csv").write_text("id\n8\n")
+    by_text = ("--on", "CAST(id AS STRING)")
+    assert run("erase", "events", "--keys", "texts.csv", *by_text, "--dry-run", "--json").document["totals"]["rows"] == 1
 
 
 def test_errors(events, run):

@@ -34,8 +34,8 @@ class ChosenRows(CommandOptions):
     keys_from: str | None = option(
         "FILE",
         "The rows whose --on is one of the keys of this file: text with one key per line, or - for standard input; or "
-        "a Parquet, Arrow or .csv file (with a header) that has the column, or only one. Keys that are null are left "
-        "out, and counted.",
+        "a Parquet or Arrow file that has the column, or only one; or a .csv file whose header has it. Keys that are "
+        "null are left out, and counted.",
         "--keys",
     )
     on: tuple[str, ...] = option(
