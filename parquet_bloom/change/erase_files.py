@@ -65,9 +65,9 @@ def erase(
     Parameters
     ----------
     lake : a file, a folder, a pattern, or a list of them, as in `prune`.
-    keys : a value, or a list, Arrow or NumPy array or Series of values; for several columns a list of tuples, or a
-        table with these columns; also a `pyarrow.RecordBatchReader`, or a `pathlib.Path` of a Parquet file that has
-        them. Any number. Keys that are null are counted in the report: no row has them.
+    keys : a value, or a list, Arrow or NumPy array or Series of values; for several columns a list of tuples; also
+        a table or DataFrame with these columns, a `pyarrow.RecordBatchReader`, or a `pathlib.Path` of a Parquet file
+        that has them. Any number. Keys that are null are counted in the report: no row has them.
     on : the column of the keys; a list of columns; or a function of a column, such as `lower(email)`.
     where : a predicate, as in `prune`, in place of keys, or besides them: then rows have to meet both.
     output : a folder for the new files, in place of replacing the old ones; or the new file of a single file that is

@@ -102,8 +102,10 @@ class RowSearch:
             raise ParquetBloomError("which rows? give keys and their column, or a predicate")
         if (keys is None) != (on is None):
             raise ParquetBloomError("keys and on= go together: on= names the column of the keys")
-        if isinstance(keys, pa.RecordBatchReader):
-            keys = keys.read_all()  # they are searched for twice
+        if isinstance(keys, pa.RecordBatchReader):  # keys are searched for twice, and a stream is read once
+            keys = keys.read_all()
+        elif isinstance(keys, Iterator):
+            keys = list(keys)
         return cls(keys, on, None if where is None else parse(where, dialect=dialect), options)
 
     def find(

@@ -8,6 +8,8 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
+import polars as pl
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.fs
@@ -63,8 +65,11 @@ DAY = pa.table({"id": pa.array([5, None, 399, 10**6, 5], pa.int64())})
         DAY.to_reader(),
         "file",
         DAY.to_pandas()["id"].astype("Int64"),
+        iter([5, None, 399, 10**6, 5]),
+        pl.from_arrow(DAY).with_columns(more=1),
+        DAY.to_pandas().assign(aside=1),
     ],
-    ids=["list", "array", "table", "stream", "file", "pandas"],
+    ids=["list", "array", "table", "stream", "file", "pandas", "iterator", "polars frame", "pandas frame"],
 )
 def test_keys_of_all_kinds(lake, tmp_path, keys):
     if isinstance(keys, str):
@@ -81,8 +86,13 @@ def test_keys_of_all_kinds(lake, tmp_path, keys):
     assert parquet_bloom.erase(lake, [5], on="id").files == []
 
 
-def test_keys_of_several_columns(lake):
-    report = parquet_bloom.erase(lake, [(8, 1), (9, 1), (None, 3), (15, 1)], on=["id", "tenant"])
+SEVERAL = [(8, 1), (9, 1), (None, 3), (15, 1)]
+FRAME = pl.DataFrame(SEVERAL, schema=["id", "tenant"], orient="row").select("tenant", "id")
+
+
+@pytest.mark.parametrize("keys", [SEVERAL, iter(SEVERAL), FRAME, FRAME.to_pandas()])
+def test_keys_of_several_columns(lake, keys):
+    report = parquet_bloom.erase(lake, keys, on=["id", "tenant"])
     assert read(lake) == ALL - {8, 15}
     assert (report.keys_given, report.keys_null, report.keys_found) == (4, 1, 2)
 
@@ -309,6 +319,12 @@ def test_the_report_is_kept_with_the_request(lake):
         ({"on": "id", "where": "id = 1"}, errors.ParquetBloomError, "go together"),
         ({"keys": [1], "on": "nothing"}, errors.UnknownColumnError, "no such column"),
         ({"keys": ["x"], "on": "id"}, errors.PredicateError, "id"),
+        ({"keys": np.int64(5), "on": ["id"]}, errors.PredicateError, "are tuples"),
+        ({"keys": np.array(5), "on": ["id"]}, errors.PredicateError, "are tuples"),
+        ({"keys": FRAME.lazy(), "on": ["id", "tenant"]}, errors.PredicateError, "are tuples"),
+        ({"keys": FRAME.to_pandas(), "on": "email"}, errors.PredicateError, "no such column, but tenant, id"),
+        ({"keys": {"tenant": [1]}, "on": "id"}, errors.PredicateError, "no such column, but tenant"),
+        ({"keys": pd.DataFrame({"id": [1, "x"]}), "on": "id"}, errors.PredicateError, "as Arrow data"),
         ({"keys": [1], "on": "lower(email)"}, errors.PredicateError, "text"),
         ({"where": "id = "}, errors.PredicateError, "end"),
         ({"where": "nothing = 1"}, errors.UnknownColumnError, "no such column"),
