@@ -169,7 +169,7 @@ class RowEraser:
     def __call__(self, path: str) -> DroppedRows:
         output = self.outputs[path]
         if output is not None and not self.dry_run and not is_url(output):
-            Folder(os.path.dirname(output), self.filesystem).make()
+            Folder(os.path.dirname(output) or os.curdir, self.filesystem).make()
         return write_without_rows(
             path,
             self.rows[path],

@@ -148,6 +148,12 @@ def test_files_elsewhere(lake, tmp_path):
     assert read(tmp_path / "one.parquet") == {*range(ROWS)} - {7}
 
 
+def test_a_new_file_in_the_current_folder(lake, monkeypatch):
+    monkeypatch.chdir(lake.parent)
+    parquet_bloom.erase("lake/part=0/0.parquet", [7], on="id", output="one.parquet")
+    assert read(Path("one.parquet")) == {*range(ROWS)} - {7}
+
+
 def test_progress_is_in_bytes(lake):
     seen: list[tuple[int, int]] = []
     sizes = [(lake / f"part={i % 2}" / f"{i}.parquet").stat().st_size for i in range(2)]
