@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import glob
 import itertools
 import os
@@ -17,11 +18,12 @@ from ..errors import FilesFailedError, ManagedTableError, ParquetBloomError, Sto
 from ..file.drop_rows import DroppedRows, write_without_rows
 from ..file.file_rewrite import refuse_managed
 from ..file.identity import NO_TOKEN, read_version_tokens
-from ..file.many_files import OnError, process_files
+from ..file.many_files import OnError, process_files, require_on_error
 from ..predicate.tree import Node
+from ..scan.lookup.key_chunks import list_columns
 from ..scan.scan_options import ScanOptions
 from ..scan.scan_source import ScanSource
-from ..storage import is_local, is_url
+from ..storage import is_local, is_url, same_place
 from ..storage.index_folder import Folder
 from ..storage.local.local_rewrite import leftovers_below
 from ..storage.paths import as_utf8, path_text
@@ -144,6 +146,9 @@ class EraseRequest:
     progress: _Progress | None = None
     on_error: OnError = "finish"
     confirm: Callable[[int, int], bool] | None = None
+
+    def __post_init__(self) -> None:
+        require_on_error(self.on_error)
 
 
 @dataclass(frozen=True)
@@ -307,13 +312,19 @@ def _plan_outputs(
     Raises
     ------
     ParquetBloomError
-        The output is in the lake, whose files would then have rows twice.
+        The output is the file itself, or in the lake, whose files would then have rows twice.
+    StorageError
+        The output has no name.
     """
     if output is None:
         return dict.fromkeys(paths)
     target = path_text(output)
+    if not target:
+        raise StorageError("the path of the output is empty", errno=errno.EINVAL)
     is_folder = target.endswith("/") or (is_local(filesystem, [target]) and os.path.isdir(target))
     if isinstance(lake, str | os.PathLike) and listed == [os.fsdecode(lake)] and not is_folder:
+        if same_place(listed[0], target, filesystem):
+            raise ParquetBloomError("the output is the file itself: leave it out to replace the file", path=target)
         return dict.fromkeys(paths, target)
     root = _find_root(lake, listed)
     uses_local = is_local(filesystem, [target]) and is_local(filesystem, listed)
@@ -377,4 +388,4 @@ def _describe(lake: object) -> str:
 
 
 def _name_columns(on: str | Sequence[str] | None) -> str | None:
-    return on if on is None or isinstance(on, str) else ", ".join(on)
+    return None if on is None else ", ".join(list_columns(on))

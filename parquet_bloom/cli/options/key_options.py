@@ -200,8 +200,9 @@ def _is_text(data_type: pa.DataType) -> bool:
 def _find_field(names: Sequence[str], column: str) -> str:
     """Return the name that a column of keys has in a file: for `lower(email)` also `email`."""
     expression = parse_key(column)
-    is_call = isinstance(expression, KeyExpression) and len(expression.columns) == 1
-    return expression.columns[0] if is_call and column not in names else column
+    if column in names or not isinstance(expression, KeyExpression) or len(expression.columns) > 1:
+        return column
+    return expression.columns[0]
 
 
 def find_key_column(names: Sequence[str], column: str, name: str, count: int = 1) -> int:

@@ -152,6 +152,11 @@ def test_a_new_file_in_the_current_folder(lake, monkeypatch):
     monkeypatch.chdir(lake.parent)
     parquet_bloom.erase("lake/part=0/0.parquet", [7], on="id", output="one.parquet")
     assert read(Path("one.parquet")) == {*range(ROWS)} - {7}
+    os.symlink("one.parquet", "two.parquet")
+    for same in ("one.parquet", "lake/../one.parquet", "two.parquet"):
+        with pytest.raises(errors.ParquetBloomError, match="leave it out"):
+            parquet_bloom.erase("one.parquet", [8], on="id", output=same)
+    assert read(Path("one.parquet")) == {*range(ROWS)} - {7}
 
 
 def test_progress_is_in_bytes(lake):
@@ -334,11 +339,15 @@ def test_the_report_is_kept_with_the_request(lake):
         ({"keys": [1], "on": "lower(email)"}, errors.PredicateError, "text"),
         ({"where": "id = "}, errors.PredicateError, "end"),
         ({"where": "nothing = 1"}, errors.UnknownColumnError, "no such column"),
+        ({"keys": [1], "on": 5}, errors.ParquetBloomError, "a name, or a list of names"),
+        ({"keys": [("a", 1)], "on": ["lower(email)", "id"]}, errors.PredicateError, "by itself"),
+        ({"keys": [1], "on": "id", "on_error": "go on"}, errors.ParquetBloomError, "'finish', 'raise', 'report'"),
         ({"keys": [1], "on": "id", "output": "inside"}, errors.ParquetBloomError, "in the lake itself"),
+        ({"keys": [1], "on": "id", "output": ""}, errors.StorageError, "is empty"),
     ],
 )
 def test_what_is_asked_wrongly(lake, options, kind, match):
-    if "output" in options:
+    if options.get("output"):
         options = options | {"output": lake / "inside"}
     before = contents(lake)
     with pytest.raises(kind, match=match) as caught:
