@@ -39,8 +39,8 @@ class DeleteReport(ChangeReport):
     Attributes
     ----------
     num_keys, num_null_keys : keys that were given, and how many of them are null, which no row has.
-    rows_after : rows that a second search has found after the commit; None unless files were written anew, and
-        if that search has failed, as `held` says then.
+    rows_after : rows that a second search has found after the commit; None unless files were written anew or the mode
+        is "rewrite", and if that search has failed, as `held` says then.
     num_later : files that other writers have added since the call began, and that were not searched, by
         `appended="leave"`.
     held : what may still hold the rows.
@@ -194,7 +194,8 @@ def delete_found(
 
     done = commit(target, plan, retries=retries, dry_run=dry_run)
     rows_after = None
-    if done.planned.change.rewritten and not dry_run:
+    is_erased = deletes.mode == "rewrite" and bool(done.planned.files)  # files may have left the table instead
+    if (is_erased or done.planned.change.rewritten) and not dry_run:
         rows_after, unknown = search_again(lambda: search(target.read_state()).num_rows)
         held += unknown
     return DeleteReport(
