@@ -33,7 +33,10 @@ from .erase_report import ErasedFile, EraseReport
 from .find_rows import Find, RowsByPath, RowSearch
 from .held_copies import HeldCopy, search_again
 
-_WAY_OUT = "; `parquet_bloom.delete(..., mode='rewrite')` erases rows of a Delta or Iceberg table"
+_WAY_OUT = (
+    "; `parquet_bloom.delete(..., mode='rewrite')`, or `parquet-bloom delete --mode rewrite`, erases rows of a Delta "
+    "or Iceberg table"
+)
 _Progress = Callable[[int, int], None]
 
 
@@ -298,7 +301,8 @@ def _open_lake(source: ScanSource) -> ScanSource:
     source = source.resolve()
     table = source.find_table()
     if table is not None:
-        raise ManagedTableError(f"the files are those of a {table.kind} table", path=table.name)
+        kind = "a Delta" if table.kind == "delta" else "an Iceberg"
+        raise ManagedTableError(f"the files are those of {kind} table", path=table.name)
     for path in _given_paths(source):
         refuse_managed(path, source.filesystem)
     return source

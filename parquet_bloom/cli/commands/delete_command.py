@@ -13,7 +13,7 @@ from ...util.messages import count
 from ..command import CommandOptions, command, group, option
 from ..options.choice_options import ChosenRows, RowCommit, require_terminal
 from ..options.shared_options import OPTIONAL_PATHS
-from ..options.table_options import TableRequest
+from ..options.table_options import RowsTable
 from ..output.output import Output
 from ..output.row_formats import Column, text_or_blank
 
@@ -49,7 +49,7 @@ class DeleteOptions(CommandOptions):
         type=click.Choice(("take", "leave")),
         default="take",
     )
-    table = group(TableRequest)
+    table = group(RowsTable)
 
 
 @command("delete", DeleteOptions)
@@ -95,8 +95,9 @@ def delete(output: Output, given: DeleteOptions) -> int:
         document = report.to_dict()
         printed.facts |= {name: document[name] for name in ("rows_after", "later_files", "still_held")}
     output.summary(_summarize(report, table.kind))
+    say = output.detail if report.rows_after is None else output.summary  # a request to erase ends with its report
     for line in report.lines_after_files:
-        output.detail(line)
+        say(line)
     return output.exit_code()
 
 

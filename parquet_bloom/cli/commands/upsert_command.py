@@ -17,7 +17,7 @@ from ..command import CommandOptions, command, group, option
 from ..options.choice_options import RowCommit, require_terminal
 from ..options.name_completion import complete_columns
 from ..options.shared_options import OPTIONAL_PATHS
-from ..options.table_options import TableRequest
+from ..options.table_options import RowsTable
 from ..output.output import Output
 from .delete_command import COLUMNS
 
@@ -47,7 +47,7 @@ class UpsertOptions(CommandOptions):
         default="update",
     )
     change = group(RowCommit)
-    table = group(TableRequest)
+    table = group(RowsTable)
 
 
 @command("upsert", UpsertOptions)
