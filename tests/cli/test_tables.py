@@ -295,7 +295,10 @@ def test_upsert_commits_to_a_table(run, hiding):
         ("--rows rows.parquet --on id --commit", "there is no terminal to ask on: add --yes"),
         ("--rows rows.parquet --commit --yes", "missing option '--on'"),
         ("--rows nowhere.parquet --on id --dry-run", "nowhere.parquet: "),
-        ("--rows text.parquet --on id --dry-run", "text.parquet: its rows cannot be read: "),
+        (
+            "--rows text.parquet --on id --dry-run",
+            "text.parquet: its rows cannot be read: it is neither a Parquet",
+        ),
         ("--rows rows.parquet --on nothing --dry-run", "column 'nothing': the table has no such column"),
     ):
         failed = run("upsert", "events", *shlex.split(arguments))
@@ -309,6 +312,23 @@ def test_rewriting_leaves_nothing_to_hide(run, hiding):
     assert done["rows_after"] == 0
     assert {one["known"] for one in done["still_held"]} == {True, False}
     assert not list(hiding.glob("*.bin"))
+
+
+@pytest.mark.parametrize(
+    ("command", "question"),
+    [
+        (["delete", "--key", "id=7"], "delete 1 row in 1 file of "),
+        (["upsert", "--rows", "rows.parquet", "--on", "id"], "put 1 row into "),
+    ],
+)
+def test_a_change_of_a_table_is_confirmed(hiding, run_on_terminal, command, question):
+    pq.write_table(pa.table({"id": [7], "name": ["new"]}), "rows.parquet")
+    for answer, code, version in (("n", 1, 2), ("y", 0, 3)):
+        done = run_on_terminal(answer, command[0], "events", *command[1:], "--commit")
+        assert done.code == code
+        assert question in done.err
+        assert ("not confirmed: nothing was changed" in done.err) == (answer == "n")
+        assert deltalake.DeltaTable(hiding).version() == version
 
 
 def test_mistakes_of_delete_are_one_line(run, hiding):

@@ -11,10 +11,10 @@ from ...change.commit_rows import Mode
 from ...change.delete_rows import Appended, DeleteReport
 from ...util.messages import count
 from ..command import CommandOptions, command, group, option
-from ..options.choice_options import ChosenRows, RowCommit, require_terminal
+from ..options.choice_options import ChosenRows, RowCommit, is_confirmed, require_terminal
 from ..options.shared_options import OPTIONAL_PATHS
 from ..options.table_options import RowsTable
-from ..output.output import Output
+from ..output.output import BAD, Output
 from ..output.row_formats import Column, text_or_blank
 
 COLUMNS = (
@@ -59,8 +59,8 @@ def delete(output: Output, given: DeleteOptions) -> int:
     Rows are located by what is known of the files, and their values are compared. Each file with such rows is a row of
     the result. The table's older versions still have the rows, until they are expired and vacuumed.
 
-    Exit codes: 0 done, or there was nothing to delete, 2 error: nothing was committed, unless the line says that this
-    is unknown.
+    Exit codes: 0 done, or there was nothing to delete; 1 not confirmed, nothing was changed; 2 error: nothing was
+    committed, unless the line says that this is unknown.
 
     Example:
       parquet-bloom delete events/ --key user_id=42 --dry-run
@@ -83,7 +83,8 @@ def delete(output: Output, given: DeleteOptions) -> int:
                 report = delete_rows.delete(table, **rows.parse(schema), **options, dry_run=True, progress=bar.update)
         if change.asks and report.num_rows:
             what = f"{count(report.num_rows, 'row')} in {count(len(report.files), 'file')}"
-            click.confirm(f"delete {what} of {table.name}?", abort=True, err=True)
+            if not is_confirmed(f"delete {what} of {table.name}?", output):
+                return output.exit_code(BAD)
         if change.commit:
             with output.progress(0) as bar, output.step("delete"):
                 report = delete_rows.delete(table, **rows.parse(schema), **options, progress=bar.update)

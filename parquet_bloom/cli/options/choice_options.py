@@ -140,6 +140,14 @@ class RowCommit(CommandOptions):
             raise usage_error("one of --commit and --dry-run is required" + (", not both" if self.commit else ""))
 
 
+def is_confirmed(question: str, output: Output) -> bool:
+    """Ask on the terminal, and say so if nothing is to be changed."""
+    answer = click.confirm(question, err=True)
+    if not answer:
+        output.note("not confirmed: nothing was changed")
+    return answer
+
+
 def require_terminal() -> None:
     """Raise click.UsageError if there is no terminal to ask on."""
     if not (sys.stdin and sys.stdin.isatty()):
