@@ -77,6 +77,7 @@ def erase(
     where : a predicate, as in `prune`, in place of keys, or besides them: then rows have to meet both.
     output : a folder for the new files, in place of replacing the old ones; or the new file of a single file that is
         given. The folder gets the files that had such rows, each at its path relative to the lake, and no others.
+        Files that are there are overwritten.
     dry_run : encode everything, so that the report has all figures, but write nothing.
     index : a lake index of these files by which they are searched, as in `prune`.
     filesystem, storage_options, partitioning, timezone, dialect : as in `prune`. `output` is required unless the files

@@ -101,9 +101,7 @@ def _read_rows(path: str, output: Output) -> pa.Table:
     with open_source(path, output.filesystem) as source:
         start = bytes(source.read_at(0, min(source.size, len(_ARROW)))) if source.size else b""
         if not start.startswith((_PARQUET, _ARROW)):
-            problem = (
-                "its rows cannot be read: it is neither a Parquet nor an Arrow file; an Arrow stream is none"
-            )
+            problem = "its rows cannot be read: it is neither a Parquet nor an Arrow file; an Arrow stream is none"
             raise ParquetBloomError(problem, path=path)
         try:
             with source.arrow_file() as file:
