@@ -112,6 +112,11 @@ class ChangeReport:
         return sum(file.num_rows for file in self.files)
 
     @property
+    def bytes_written(self) -> int:
+        """Bytes of the files that were written anew without rows, or in a dry run would be."""
+        return sum(file.new_size or 0 for file in self.files)
+
+    @property
     def summary(self) -> str:
         """One line of it, without the table."""
         raise NotImplementedError
@@ -128,6 +133,7 @@ class ChangeReport:
             "old_version": self.old_version,
             "new_version": self.new_version,
             **facts,
+            "bytes_written": self.bytes_written,
             "dry_run": self.dry_run,
             "attempts": self.attempts,
             "seconds": round(self.seconds, 6),

@@ -78,6 +78,7 @@ class DeleteReport(ChangeReport):
         text += f" in {count(len(self.files), 'file')}" if self.files else ""
         if self.num_null_keys:
             text += f"; {count(self.num_null_keys, 'key')} of {self.num_keys:,} null, which no row equals"
+        text += f"; {self.bytes_written:,} bytes of new files" if self.bytes_written else ""
         return text
 
 

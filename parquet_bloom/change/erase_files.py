@@ -28,6 +28,7 @@ from ..storage.index_folder import Folder
 from ..storage.local.local_rewrite import leftovers_below
 from ..storage.paths import as_utf8, path_text
 from ..util.arguments import require_threads
+from ..util.messages import count
 from ..util.threads import processors
 from .erase_report import ErasedFile, EraseReport
 from .find_rows import Find, RowsByPath, RowSearch
@@ -389,7 +390,7 @@ def _local_folders(source: ScanSource) -> list[str]:
 def _describe(lake: object) -> str:
     if isinstance(lake, str | os.PathLike):
         return os.fsdecode(lake)
-    return f"{len(lake):,} paths" if isinstance(lake, Sequence) else str(lake)
+    return count(len(lake), "path") if isinstance(lake, Sequence) else str(lake)
 
 
 def _name_columns(on: str | Sequence[str] | None) -> str | None:

@@ -256,7 +256,7 @@ def test_delete_commits_to_a_table(run, hiding):
     Path("keys.csv").write_text("id,name\n5,n5\n150,n50\n7,\n151,n7\n")
     chosen = ["delete", "events", "--keys", "keys.csv", "--on", "id", "--on", "name"]
     planned = run(*chosen, "--dry-run", "--json").document
-    assert planned["totals"] == {"files": 2, "rows": 2, "keys": 4, "null_keys": 1}
+    assert planned["totals"] == {"files": 2, "rows": 2, "bytes_written": 0, "keys": 4, "null_keys": 1}
     assert [row["how"] for row in planned["files"]] == ["hidden"] * 2
     done = run(*chosen, "--commit", "--yes", "--json").document
     assert (done["files"], done["totals"]) == (planned["files"], planned["totals"])
@@ -307,7 +307,12 @@ def test_upsert_commits_to_a_table(run, hiding):
 
 
 def test_rewriting_leaves_nothing_to_hide(run, hiding):
-    done = run("delete", "events", "--key", "id=7", "--mode", "rewrite", "--commit", "--yes", "--json").document
+    command = ["delete", "events", "--key", "id=7", "--mode", "rewrite"]
+    planned = run(*command, "--dry-run").err
+    done = run(*command, "--commit", "--yes", "--json").document
+    size = Path(done["files"][0]["output"]).stat().st_size
+    assert planned == f"would delete 1 row in 1 file, of 1 key; {size:,} bytes of new files\n"
+    assert done["totals"]["bytes_written"] == size
     assert [row["how"] for row in done["files"]] == ["rewritten"]
     assert done["rows_after"] == 0
     assert {one["known"] for one in done["still_held"]} == {True, False}

@@ -106,6 +106,7 @@ def _count(report: DeleteReport) -> dict[str, int]:
     return {
         "files": len(report.files),
         "rows": report.num_rows,
+        "bytes_written": report.bytes_written,
         "keys": report.num_keys,
         "null_keys": report.num_null_keys,
     }
@@ -118,6 +119,8 @@ def _summarize(report: DeleteReport, kind: str) -> str:
         text += f", of {count(report.num_keys, 'key')}"
     if report.num_null_keys:
         text += f", {report.num_null_keys:,} of them null, which no row equals"
+    if report.bytes_written:
+        text += f"; {report.bytes_written:,} bytes of new files"
     name = "version" if kind == "delta" else "snapshot"
     if report.changed:
         return f"{text}; {name} {report.old_version} -> {report.new_version}"
