@@ -41,6 +41,7 @@ from .find_rows import RowsByPath, find_live_rows
 
 Mode = Literal["hide", "rewrite"]
 
+_WAY_OUT = "; `parquet_bloom.iceberg(..., outside=True)`, or --outside, is a table whose files may lie elsewhere"
 _SHOWN = 20  # files that the text of a report lists
 
 
@@ -111,6 +112,11 @@ class ChangeReport:
         return sum(file.num_rows for file in self.files)
 
     @property
+    def bytes_written(self) -> int:
+        """Bytes of the files that were written anew without rows, or in a dry run would be."""
+        return sum(file.new_size or 0 for file in self.files)
+
+    @property
     def summary(self) -> str:
         """One line of it, without the table."""
         raise NotImplementedError
@@ -127,6 +133,7 @@ class ChangeReport:
             "old_version": self.old_version,
             "new_version": self.new_version,
             **facts,
+            "bytes_written": self.bytes_written,
             "dry_run": self.dry_run,
             "attempts": self.attempts,
             "seconds": round(self.seconds, 6),
@@ -249,7 +256,8 @@ def make_source(target: Target, state: TableState, storage_options: Mapping[str,
     """
     outside = next((file for file in state.files if not file.may_open), None)
     if outside is not None:
-        raise ParquetBloomError(f"rows of it may not be deleted: {outside.reason}", path=outside.path)
+        way_out = _WAY_OUT if target.kind == "iceberg" else ""
+        raise ParquetBloomError(f"rows of it may not be deleted: {outside.reason}{way_out}", path=outside.path)
     if not state.files:
         return None
     settings = storage_options or state.snapshot.storage_options or target.storage_options
@@ -339,7 +347,7 @@ class DeletesPlanner:
         gone: RowsByPath = {}
         for path in sorted(found):
             rows = HiddenRows(live[path], found[path])
-            if rows.old.reason is not None:
+            if rows.old.reason is not None and not (hides and rows.old.may_hide):
                 raise ParquetBloomError(f"rows of it cannot be deleted: {rows.old.reason}", path=path)
             all_deleted = self._add_deleted(rows, state, by_values=not hides)
             if len(all_deleted) == _count_rows(rows.old.path, self.target.filesystem):

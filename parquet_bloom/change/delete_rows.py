@@ -39,8 +39,8 @@ class DeleteReport(ChangeReport):
     Attributes
     ----------
     num_keys, num_null_keys : keys that were given, and how many of them are null, which no row has.
-    rows_after : rows that a second search has found after the commit; None unless files were written anew, and
-        if that search has failed, as `held` says then.
+    rows_after : rows that a second search has found after the commit; None unless files were written anew or the mode
+        is "rewrite", and if that search has failed, as `held` says then.
     num_later : files that other writers have added since the call began, and that were not searched, by
         `appended="leave"`.
     held : what may still hold the rows.
@@ -78,6 +78,7 @@ class DeleteReport(ChangeReport):
         text += f" in {count(len(self.files), 'file')}" if self.files else ""
         if self.num_null_keys:
             text += f"; {count(self.num_null_keys, 'key')} of {self.num_keys:,} null, which no row equals"
+        text += f"; {self.bytes_written:,} bytes of new files" if self.bytes_written else ""
         return text
 
 
@@ -108,8 +109,8 @@ def delete(
     ----------
     table, catalog, storage_options : as for `embed_table`; always the table's latest version.
     keys, on : the keys and their column, or columns, as for `Dataset.locate`; or `lower(column)`, `upper(column)` or
-        `CAST(column AS STRING)`. A null key equals nothing, and is counted in the report. A stream of keys is read into
-        memory; give a `pathlib.Path` of a Parquet file for more of them.
+        `CAST(column AS STRING)`. A null key equals nothing, and is counted in the report. A stream or iterator of keys
+        is read into memory; give a `pathlib.Path` of a Parquet file for more of them.
     where, dialect : a predicate that the rows meet as well, or instead of having keys; as for `prune`.
     mode : "hide" to leave the rows in their files, and have readers leave them out: by deletion vectors, or by
         position delete files in an Iceberg table of version 2. Where a table has neither (a Delta table without
@@ -194,7 +195,8 @@ def delete_found(
 
     done = commit(target, plan, retries=retries, dry_run=dry_run)
     rows_after = None
-    if done.planned.change.rewritten and not dry_run:
+    is_erased = deletes.mode == "rewrite" and bool(done.planned.files)  # files may have left the table instead
+    if (is_erased or done.planned.change.rewritten) and not dry_run:
         rows_after, unknown = search_again(lambda: search(target.read_state()).num_rows)
         held += unknown
     return DeleteReport(

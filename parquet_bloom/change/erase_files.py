@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import glob
 import itertools
 import os
@@ -17,21 +18,26 @@ from ..errors import FilesFailedError, ManagedTableError, ParquetBloomError, Sto
 from ..file.drop_rows import DroppedRows, write_without_rows
 from ..file.file_rewrite import refuse_managed
 from ..file.identity import NO_TOKEN, read_version_tokens
-from ..file.many_files import OnError, process_files
+from ..file.many_files import OnError, process_files, require_on_error
 from ..predicate.tree import Node
+from ..scan.lookup.key_chunks import list_columns
 from ..scan.scan_options import ScanOptions
 from ..scan.scan_source import ScanSource
-from ..storage import is_local, is_url
+from ..storage import is_local, is_url, same_place
 from ..storage.index_folder import Folder
 from ..storage.local.local_rewrite import leftovers_below
 from ..storage.paths import as_utf8, path_text
 from ..util.arguments import require_threads
+from ..util.messages import count
 from ..util.threads import processors
 from .erase_report import ErasedFile, EraseReport
 from .find_rows import Find, RowsByPath, RowSearch
 from .held_copies import HeldCopy, list_shared_dictionaries, search_again
 
-_WAY_OUT = "; `parquet_bloom.delete(..., mode='rewrite')` erases rows of a Delta or Iceberg table"
+_WAY_OUT = (
+    "; `parquet_bloom.delete(..., mode='rewrite')`, or `parquet-bloom delete --mode rewrite`, erases rows of a Delta "
+    "or Iceberg table"
+)
 _Progress = Callable[[int, int], None]
 
 
@@ -66,13 +72,14 @@ def erase(
     Parameters
     ----------
     lake : a file, a folder, a pattern, or a list of them, as in `prune`.
-    keys : a value, or a list, Arrow or NumPy array or Series of values; for several columns a list of tuples, or a
-        table with these columns; also a `pyarrow.RecordBatchReader`, or a `pathlib.Path` of a Parquet file that has
-        them. Any number. Keys that are null are counted in the report: no row has them.
+    keys : a value, or a list, Arrow or NumPy array or Series of values; for several columns a list of tuples; also
+        a table or DataFrame with these columns, a `pyarrow.RecordBatchReader`, or a `pathlib.Path` of a Parquet file
+        that has them. Any number. Keys that are null are counted in the report: no row has them.
     on : the column of the keys; a list of columns; or a function of a column, such as `lower(email)`.
     where : a predicate, as in `prune`, in place of keys, or besides them: then rows have to meet both.
     output : a folder for the new files, in place of replacing the old ones; or the new file of a single file that is
         given. The folder gets the files that had such rows, each at its path relative to the lake, and no others.
+        Files that are there are overwritten.
     dry_run : encode everything, so that the report has all figures, but write nothing.
     index : a lake index of these files by which they are searched, as in `prune`.
     filesystem, storage_options, partitioning, timezone, dialect : as in `prune`. `output` is required unless the files
@@ -146,6 +153,9 @@ class EraseRequest:
     on_error: OnError = "finish"
     confirm: Callable[[int, int], bool] | None = None
 
+    def __post_init__(self) -> None:
+        require_on_error(self.on_error)
+
 
 @dataclass(frozen=True)
 class RowEraser:
@@ -170,7 +180,7 @@ class RowEraser:
     def __call__(self, path: str) -> DroppedRows:
         output = self.outputs[path]
         if output is not None and not self.dry_run and not is_url(output):
-            Folder(os.path.dirname(output), self.filesystem).make()
+            Folder(os.path.dirname(output) or os.curdir, self.filesystem).make()
         return write_without_rows(
             path,
             self.rows[path],
@@ -294,7 +304,8 @@ def _open_lake(source: ScanSource) -> ScanSource:
     source = source.resolve()
     table = source.find_table()
     if table is not None:
-        raise ManagedTableError(f"the files are those of a {table.kind} table", path=table.name)
+        kind = "a Delta" if table.kind == "delta" else "an Iceberg"
+        raise ManagedTableError(f"the files are those of {kind} table", path=table.name)
     for path in _given_paths(source):
         refuse_managed(path, source.filesystem)
     return source
@@ -308,13 +319,19 @@ def _plan_outputs(
     Raises
     ------
     ParquetBloomError
-        The output is in the lake, whose files would then have rows twice.
+        The output is the file itself, or in the lake, whose files would then have rows twice.
+    StorageError
+        The output has no name.
     """
     if output is None:
         return dict.fromkeys(paths)
     target = path_text(output)
+    if not target:
+        raise StorageError("the path of the output is empty", errno=errno.EINVAL)
     is_folder = target.endswith("/") or (is_local(filesystem, [target]) and os.path.isdir(target))
     if isinstance(lake, str | os.PathLike) and listed == [os.fsdecode(lake)] and not is_folder:
+        if same_place(listed[0], target, filesystem):
+            raise ParquetBloomError("the output is the file itself: leave it out to replace the file", path=target)
         return dict.fromkeys(paths, target)
     root = _find_root(lake, listed)
     uses_local = is_local(filesystem, [target]) and is_local(filesystem, listed)
@@ -375,8 +392,8 @@ def _local_folders(source: ScanSource) -> list[str]:
 def _describe(lake: object) -> str:
     if isinstance(lake, str | os.PathLike):
         return os.fsdecode(lake)
-    return f"{len(lake):,} paths" if isinstance(lake, Sequence) else str(lake)
+    return count(len(lake), "path") if isinstance(lake, Sequence) else str(lake)
 
 
 def _name_columns(on: str | Sequence[str] | None) -> str | None:
-    return on if on is None or isinstance(on, str) else ", ".join(on)
+    return None if on is None else ", ".join(list_columns(on))

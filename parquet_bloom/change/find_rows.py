@@ -11,12 +11,12 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from ..errors import ParquetBloomError
+from ..errors import ParquetBloomError, PredicateError
 from ..predicate import parse
 from ..predicate.key_expression import KeyExpression, parse_key
 from ..predicate.row_filter import find_column
 from ..predicate.tree import CallIn, Node
-from ..scan.lookup.key_chunks import KeyCounts, iterate_chunks
+from ..scan.lookup.key_chunks import KeyCounts, iterate_chunks, list_columns
 from ..scan.lookup.key_lookups import KeyLookups
 from ..scan.lookup.locate_keys import Locator
 from ..scan.model.row_selection import PATH, ROW
@@ -102,8 +102,12 @@ class RowSearch:
             raise ParquetBloomError("which rows? give keys and their column, or a predicate")
         if (keys is None) != (on is None):
             raise ParquetBloomError("keys and on= go together: on= names the column of the keys")
-        if isinstance(keys, pa.RecordBatchReader):
-            keys = keys.read_all()  # they are searched for twice
+        if on is not None:
+            list_columns(on)
+        if isinstance(keys, pa.RecordBatchReader):  # keys are searched for twice, and a stream is read once
+            keys = keys.read_all()
+        elif isinstance(keys, Iterator):
+            keys = list(keys)
         return cls(keys, on, None if where is None else parse(where, dialect=dialect), options)
 
     def find(
@@ -168,8 +172,20 @@ class RowSearch:
 
 
 def parse_expression(on: str | Sequence[str], schema: pa.Schema) -> KeyExpression | None:
-    """Return the function of a column that keys are compared with; None if they are values of columns."""
-    if not isinstance(on, str) or find_column(empty_table(schema), on) is not None:
+    """Return the function of a column that keys are compared with; None if they are values of columns.
+
+    Raises
+    ------
+    PredicateError
+        It is in a list of columns.
+    """
+    if not isinstance(on, str):
+        for name in on:
+            if isinstance(parse_key(name), KeyExpression) and not has_column(schema, name):
+                problem = "a function of a column is no part of a key of several: give it by itself, as on='lower(a)'"
+                raise PredicateError(problem, column=name)
+        return None
+    if find_column(empty_table(schema), on) is not None:
         return None
     expression = parse_key(on)
     return expression if isinstance(expression, KeyExpression) and len(expression.columns) == 1 else None

@@ -19,7 +19,7 @@ from ..scan.lookup.key_lookups import KeyLookups
 from ..scan.scan_options import ScanOptions
 from ..tables.embed.embed_table import open_target
 from ..tables.embed.new_files import NewFiles
-from ..tables.embed.table_target import TableState
+from ..tables.embed.table_target import NewFile, TableState
 from ..util.arguments import require_choice, require_integer, require_threads
 from ..util.arrow_values import keep, take
 from ..util.messages import count
@@ -141,7 +141,11 @@ def upsert(
             num_kept = fitted.num_rows - len(is_new)
             fitted = take(fitted, is_new)
         filters = select_filtered(fitted.schema, names)
-        added = target.write_rows(state, fitted, filters, new_files) if fitted.num_rows and not dry_run else ()
+        added: list[NewFile] = []
+        if fitted.num_rows and dry_run:
+            target.make_row_writer(state)  # refuses what it would refuse
+        elif fitted.num_rows:
+            added = target.write_rows(state, fitted, filters, new_files)
         return deletes.plan(state, found, "upsert", new_files, tuple(added))
 
     done = commit(target, plan, retries=retries, dry_run=dry_run)

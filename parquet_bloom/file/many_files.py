@@ -179,10 +179,14 @@ class RunOptions:
     waits: bool = False
 
     def __post_init__(self) -> None:
-        on_error = self.on_error
         require_threads(self.threads)
-        if not callable(on_error) and on_error not in ("finish", "raise", "report"):
-            raise ParquetBloomError(f"on_error must be 'finish', 'raise', 'report' or a function, got {on_error!r}")
+        require_on_error(self.on_error)
+
+
+def require_on_error(on_error: object) -> None:
+    """Raise ParquetBloomError for what is no `on_error` of `embed`."""
+    if not callable(on_error) and on_error not in ("finish", "raise", "report"):
+        raise ParquetBloomError(f"on_error must be 'finish', 'raise', 'report' or a function, got {on_error!r}")
 
 
 def process_paths(

@@ -227,8 +227,9 @@ class Dataset(ds.UnionDataset):  # type: ignore[misc]
         Parameters
         ----------
         column, timezone, threads : as for `get`.
-        keys : as for `get`; also a `pyarrow.RecordBatchReader` or table with these columns, or a `pathlib.Path` of a
-            Parquet file that has them, which are read in batches. Keys that are given twice are so only once.
+        keys : as for `get`; also a `pyarrow.RecordBatchReader`, table or DataFrame with these columns, or a
+            `pathlib.Path` of a Parquet file that has them, which are read in batches. Keys that are given
+            twice are so only once.
         progress : called with (done, in all) after each file that is read. The files of one search are added to those
             of the searches before it.
 

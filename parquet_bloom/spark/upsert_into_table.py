@@ -112,7 +112,9 @@ def upsert(
         num_rows = given if fresh is kept else fresh.count()
         num_kept = given - num_rows
         added: list[NewFile] = []
-        if num_rows and not dry_run:
+        if num_rows and dry_run:
+            target.make_row_writer(state)  # refuses what it would refuse
+        elif num_rows:
             write = _WriteRows(target.make_row_writer(state), schema, select_filtered(schema, names), target.name)
             frame = _divide(fresh, num_rows, sorted(state.not_in_files))
             added = _write(spark, frame, write, new_files, storage_options)

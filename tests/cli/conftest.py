@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
+import pty
 import shutil
 import subprocess
 import sys
@@ -54,6 +56,28 @@ def _decoded(stream: bytes | None) -> str:
 def as_wide_as_it_takes(monkeypatch: pytest.MonkeyPatch) -> None:
     """Make the width of tables in pipes independent of the terminal of the test run."""
     monkeypatch.delenv("COLUMNS", raising=False)
+
+
+@pytest.fixture(scope="session")
+def run_on_terminal() -> Callable[..., Run]:
+    """Return what runs a command in a process of its own, and answers its question on a terminal."""
+
+    def start(answer: str, *arguments: str) -> Run:
+        controller, terminal = pty.openpty()
+        command = [sys.executable, "-m", "parquet_bloom", *arguments]
+        with subprocess.Popen(command, stdin=terminal, stderr=terminal, stdout=subprocess.DEVNULL) as process:
+            os.close(terminal)
+            seen = b""
+            with contextlib.suppress(OSError):  # at the end
+                while part := os.read(controller, 1000):
+                    if b"?" in part:
+                        os.write(controller, f"{answer}\n".encode())
+                    seen += part
+            code = process.wait(60)
+        os.close(controller)
+        return Run(code, "", _decoded(seen))
+
+    return start
 
 
 @pytest.fixture(scope="session")

@@ -2,11 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
-import os
-import pty
-import subprocess
-import sys
 from pathlib import Path
 
 import pyarrow as pa
@@ -41,32 +36,11 @@ def test_it_asks_nobody_unless_it_is_told_to(events, run):
 
 
 @pytest.mark.parametrize(("answer", "code", "rows"), [("y", 0, 2 * ROWS - 2), ("n", 1, 2 * ROWS)])
-def test_it_asks_on_a_terminal(events, answer, code, rows):
+def test_it_asks_on_a_terminal(events, answer, code, rows, run_on_terminal):
     """With the numbers of rows and files."""
-    controller, terminal = pty.openpty()
-    command = [
-        sys.executable,
-        "-m",
-        "parquet_bloom",
-        "erase",
-        "events",
-        "--key",
-        "id=7",
-        "--key",
-        "id=107",
-        "--in-place",
-    ]
-    with subprocess.Popen(command, stdin=terminal, stderr=terminal, stdout=subprocess.DEVNULL) as process:
-        os.close(terminal)
-        seen = b""
-        with contextlib.suppress(OSError):  # at the end
-            while part := os.read(controller, 1000):
-                if b"?" in part:
-                    os.write(controller, f"{answer}\n".encode())
-                seen += part
-        assert process.wait(60) == code
-    os.close(controller)
-    assert b"Erase 2 rows from 2 files, which are replaced?" in seen
+    done = run_on_terminal(answer, "erase", "events", "--key", "id=7", "--key", "id=107", "--in-place")
+    assert done.code == code
+    assert "Erase 2 rows from 2 files, which are replaced?" in done.err
     assert left() == rows
 
 
@@ -81,6 +55,10 @@ def test_keys_in_files(events, run):
     both = ("--on", "id", "--on", "t", "--where", "id < 50")
     assert run("erase", "events", "--keys", "keys.csv", *both, "--in-place", "--yes").code == 0
     assert left() == 2 * ROWS - 5
+    Path("texts.csv").write_text("id\n8\n")
+    by_text = ("--on", "CAST(id AS STRING)")
+    document = run("erase", "events", "--keys", "texts.csv", *by_text, "--dry-run", "--json").document
+    assert document["totals"]["rows"] == 1
 
 
 def test_errors(events, run):

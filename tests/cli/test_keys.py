@@ -134,7 +134,7 @@ def test_keys_may_be_a_column_of_a_file(command, find, lake):
             assert find(command, "--keys", file, "--key-column", "id") == [5, 1500]
             assert find(command, *list_keys("id"), stdin=Path(file).read_bytes()) == [5, 1500]
     Path("keys.csv").write_text('\ufeffx,id\r\n"a,b",5\r\n\r\n2,1500\r\n')
-    Path("one.csv").write_text("nr\n5\n1500\n")
+    Path("one.csv").write_text("ID\n5\n1500\n")
     for file in ("keys.csv", "one.csv"):
         assert find(command, "--keys", file, "--key-column", "id") == [5, 1500]
     pq.write_table(TABLE.slice(4, 2).select(["uid", "name"]), "more.parquet")
@@ -215,6 +215,11 @@ def test_what_is_wrong_with_keys_is_one_line(command, refused, lake):
     for text, said in (
         ("x,y\n1,2\n", "keys.csv: it has no column 'id', and not just one"),
         ("id,id\n1,2\n", "keys.csv: several columns match"),
+        (
+            "1\n2\n",
+            "keys.csv: the first line of a .csv file names its column, which is 'id'; keys alone, one a line, are in a "
+            "file named .txt",
+        ),
         ("id,y\n1,2\n3\n", "keys.csv: line 3 has 1 fields, the header 2"),
         ('id,y\n1,"2\n', "keys.csv: line 2 is not CSV: unexpected end of data"),
         ("id,y\n1,2\nz,3\n", "keys.csv: column 'id': line 3: 'z' is not an integer"),

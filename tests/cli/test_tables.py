@@ -256,7 +256,7 @@ def test_delete_commits_to_a_table(run, hiding):
     Path("keys.csv").write_text("id,name\n5,n5\n150,n50\n7,\n151,n7\n")
     chosen = ["delete", "events", "--keys", "keys.csv", "--on", "id", "--on", "name"]
     planned = run(*chosen, "--dry-run", "--json").document
-    assert planned["totals"] == {"files": 2, "rows": 2, "keys": 4, "null_keys": 1}
+    assert planned["totals"] == {"files": 2, "rows": 2, "bytes_written": 0, "keys": 4, "null_keys": 1}
     assert [row["how"] for row in planned["files"]] == ["hidden"] * 2
     done = run(*chosen, "--commit", "--yes", "--json").document
     assert (done["files"], done["totals"]) == (planned["files"], planned["totals"])
@@ -295,7 +295,10 @@ def test_upsert_commits_to_a_table(run, hiding):
         ("--rows rows.parquet --on id --commit", "there is no terminal to ask on: add --yes"),
         ("--rows rows.parquet --commit --yes", "missing option '--on'"),
         ("--rows nowhere.parquet --on id --dry-run", "nowhere.parquet: "),
-        ("--rows text.parquet --on id --dry-run", "text.parquet: its rows cannot be read: "),
+        (
+            "--rows text.parquet --on id --dry-run",
+            "text.parquet: its rows cannot be read: it is neither a Parquet",
+        ),
         ("--rows rows.parquet --on nothing --dry-run", "column 'nothing': the table has no such column"),
     ):
         failed = run("upsert", "events", *shlex.split(arguments))
@@ -304,11 +307,33 @@ def test_upsert_commits_to_a_table(run, hiding):
 
 
 def test_rewriting_leaves_nothing_to_hide(run, hiding):
-    done = run("delete", "events", "--key", "id=7", "--mode", "rewrite", "--commit", "--yes", "--json").document
+    command = ["delete", "events", "--key", "id=7", "--mode", "rewrite"]
+    planned = run(*command, "--dry-run").err
+    done = run(*command, "--commit", "--yes", "--json").document
+    size = Path(done["files"][0]["output"]).stat().st_size
+    assert planned == f"would delete 1 row in 1 file, of 1 key; {size:,} bytes of new files\n"
+    assert done["totals"]["bytes_written"] == size
     assert [row["how"] for row in done["files"]] == ["rewritten"]
     assert done["rows_after"] == 0
     assert {one["known"] for one in done["still_held"]} == {True, False}
     assert not list(hiding.glob("*.bin"))
+
+
+@pytest.mark.parametrize(
+    ("command", "question"),
+    [
+        (["delete", "--key", "id=7"], "delete 1 row in 1 file of "),
+        (["upsert", "--rows", "rows.parquet", "--on", "id"], "put 1 row into "),
+    ],
+)
+def test_a_change_of_a_table_is_confirmed(hiding, run_on_terminal, command, question):
+    pq.write_table(pa.table({"id": [7], "name": ["new"]}), "rows.parquet")
+    for answer, code, version in (("n", 1, 2), ("y", 0, 3)):
+        done = run_on_terminal(answer, command[0], "events", *command[1:], "--commit")
+        assert done.code == code
+        assert question in done.err
+        assert ("not confirmed: nothing was changed" in done.err) == (answer == "n")
+        assert deltalake.DeltaTable(hiding).version() == version
 
 
 def test_mistakes_of_delete_are_one_line(run, hiding):

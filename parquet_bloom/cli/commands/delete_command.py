@@ -11,10 +11,10 @@ from ...change.commit_rows import Mode
 from ...change.delete_rows import Appended, DeleteReport
 from ...util.messages import count
 from ..command import CommandOptions, command, group, option
-from ..options.choice_options import ChosenRows, RowCommit, require_terminal
+from ..options.choice_options import ChosenRows, RowCommit, is_confirmed, require_terminal
 from ..options.shared_options import OPTIONAL_PATHS
-from ..options.table_options import TableRequest
-from ..output.output import Output
+from ..options.table_options import RowsTable
+from ..output.output import BAD, Output
 from ..output.row_formats import Column, text_or_blank
 
 COLUMNS = (
@@ -49,7 +49,7 @@ class DeleteOptions(CommandOptions):
         type=click.Choice(("take", "leave")),
         default="take",
     )
-    table = group(TableRequest)
+    table = group(RowsTable)
 
 
 @command("delete", DeleteOptions)
@@ -59,8 +59,8 @@ def delete(output: Output, given: DeleteOptions) -> int:
     Rows are located by what is known of the files, and their values are compared. Each file with such rows is a row of
     the result. The table's older versions still have the rows, until they are expired and vacuumed.
 
-    Exit codes: 0 done, or there was nothing to delete, 2 error: nothing was committed, unless the line says that this
-    is unknown.
+    Exit codes: 0 done, or there was nothing to delete; 1 not confirmed, nothing was changed; 2 error: nothing was
+    committed, unless the line says that this is unknown.
 
     Example:
       parquet-bloom delete events/ --key user_id=42 --dry-run
@@ -83,7 +83,8 @@ def delete(output: Output, given: DeleteOptions) -> int:
                 report = delete_rows.delete(table, **rows.parse(schema), **options, dry_run=True, progress=bar.update)
         if change.asks and report.num_rows:
             what = f"{count(report.num_rows, 'row')} in {count(len(report.files), 'file')}"
-            click.confirm(f"delete {what} of {table.name}?", abort=True, err=True)
+            if not is_confirmed(f"delete {what} of {table.name}?", output):
+                return output.exit_code(BAD)
         if change.commit:
             with output.progress(0) as bar, output.step("delete"):
                 report = delete_rows.delete(table, **rows.parse(schema), **options, progress=bar.update)
@@ -95,8 +96,9 @@ def delete(output: Output, given: DeleteOptions) -> int:
         document = report.to_dict()
         printed.facts |= {name: document[name] for name in ("rows_after", "later_files", "still_held")}
     output.summary(_summarize(report, table.kind))
+    say = output.detail if report.rows_after is None else output.summary  # a request to erase ends with its report
     for line in report.lines_after_files:
-        output.detail(line)
+        say(line)
     return output.exit_code()
 
 
@@ -104,6 +106,7 @@ def _count(report: DeleteReport) -> dict[str, int]:
     return {
         "files": len(report.files),
         "rows": report.num_rows,
+        "bytes_written": report.bytes_written,
         "keys": report.num_keys,
         "null_keys": report.num_null_keys,
     }
@@ -116,6 +119,8 @@ def _summarize(report: DeleteReport, kind: str) -> str:
         text += f", of {count(report.num_keys, 'key')}"
     if report.num_null_keys:
         text += f", {report.num_null_keys:,} of them null, which no row equals"
+    if report.bytes_written:
+        text += f"; {report.bytes_written:,} bytes of new files"
     name = "version" if kind == "delta" else "snapshot"
     if report.changed:
         return f"{text}; {name} {report.old_version} -> {report.new_version}"

@@ -14,14 +14,14 @@ from ...errors import ParquetBloomError, first_line
 from ...storage import open_source
 from ...util.messages import count
 from ..command import CommandOptions, command, group, option
-from ..options.choice_options import RowCommit, require_terminal
+from ..options.choice_options import RowCommit, is_confirmed, require_terminal
 from ..options.name_completion import complete_columns
 from ..options.shared_options import OPTIONAL_PATHS
-from ..options.table_options import TableRequest
-from ..output.output import Output
+from ..options.table_options import RowsTable
+from ..output.output import BAD, Output
 from .delete_command import COLUMNS
 
-_ARROW = b"ARROW1"
+_PARQUET, _ARROW = b"PAR1", b"ARROW1"
 
 
 class UpsertOptions(CommandOptions):
@@ -47,7 +47,7 @@ class UpsertOptions(CommandOptions):
         default="update",
     )
     change = group(RowCommit)
-    table = group(TableRequest)
+    table = group(RowsTable)
 
 
 @command("upsert", UpsertOptions)
@@ -57,13 +57,13 @@ def upsert(output: Output, given: UpsertOptions) -> int:
     The table's rows with these keys are located and deleted, as `delete` does, and the rows of the file are written
     into new files. No key may be in the file twice. A null in a key equals no other: such rows are added.
 
-    Exit codes: 0 done, or there was nothing to do, 2 error: nothing was committed, unless the line says that this is
-    unknown.
+    Exit codes: 0 done, or there was nothing to do; 1 not confirmed, nothing was changed; 2 error: nothing was
+    committed, unless the line says that this is unknown.
 
     Example:
       parquet-bloom upsert events/ --rows changes.parquet --on id --dry-run
       parquet-bloom upsert events/ --rows changes.parquet --on tenant --on id --commit --yes
-      parquet-bloom upsert --iceberg-catalog prod --table db.events --rows new.parquet --on id --when-matched keep
+      parquet-bloom upsert --iceberg-catalog prod --table db.a --rows new.parquet --on id --when-matched keep --commit
     """
     change = given.change
     change.require_one()
@@ -81,7 +81,8 @@ def upsert(output: Output, given: UpsertOptions) -> int:
             report = upsert_rows.upsert(table, rows, list(given.on), dry_run=True, progress=bar.update, **options)
     if change.asks and report.num_added:
         what = f"{count(report.num_added, 'row')} into {table.name}, and replace {report.num_replaced:,} of it"
-        click.confirm(f"put {what}?", abort=True, err=True)
+        if not is_confirmed(f"put {what}?", output):
+            return output.exit_code(BAD)
     if change.commit:
         with output.progress(0) as bar, output.step("upsert"):
             report = upsert_rows.upsert(table, rows, list(given.on), progress=bar.update, **options)
@@ -98,9 +99,13 @@ def upsert(output: Output, given: UpsertOptions) -> int:
 def _read_rows(path: str, output: Output) -> pa.Table:
     """Return the rows of a Parquet or Arrow file; raise ParquetBloomError if it is neither, or cannot be read."""
     with open_source(path, output.filesystem) as source:
+        start = bytes(source.read_at(0, min(source.size, len(_ARROW)))) if source.size else b""
+        if not start.startswith((_PARQUET, _ARROW)):
+            problem = "its rows cannot be read: it is neither a Parquet nor an Arrow file; an Arrow stream is none"
+            raise ParquetBloomError(problem, path=path)
         try:
             with source.arrow_file() as file:
-                if source.size and bytes(source.read_at(0, min(source.size, len(_ARROW)))) == _ARROW:
+                if start == _ARROW:
                     return pa.ipc.open_file(file).read_all()
                 return pq.ParquetFile(file).read()
         except (pa.ArrowException, OSError) as error:

@@ -34,8 +34,8 @@ class ChosenRows(CommandOptions):
     keys_from: str | None = option(
         "FILE",
         "The rows whose --on is one of the keys of this file: text with one key per line, or - for standard input; or "
-        "a Parquet, Arrow or .csv file (with a header) that has the column, or only one. Keys that are null are left "
-        "out, and counted.",
+        "a Parquet or Arrow file that has the column, or only one; or a .csv file whose header has it. Keys that are "
+        "null are left out, and counted.",
         "--keys",
     )
     on: tuple[str, ...] = option(
@@ -138,6 +138,14 @@ class RowCommit(CommandOptions):
         """Raise click.UsageError unless it is said what is to be done."""
         if self.commit == self.dry_run:
             raise usage_error("one of --commit and --dry-run is required" + (", not both" if self.commit else ""))
+
+
+def is_confirmed(question: str, output: Output) -> bool:
+    """Ask on the terminal, and say so if nothing is to be changed."""
+    answer = click.confirm(question, err=True)
+    if not answer:
+        output.note("not confirmed: nothing was changed")
+    return answer
 
 
 def require_terminal() -> None:

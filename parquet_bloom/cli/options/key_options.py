@@ -13,6 +13,7 @@ import pyarrow as pa
 
 from ...errors import ParquetBloomError, PredicateError, first_line
 from ...hashing.column_type import ColumnType, Kind
+from ...predicate.key_expression import KeyExpression, parse_key
 from ...predicate.literal import Literal, from_collection
 from ...predicate.text_keys import parse_keys
 from ...scan.named_columns import find_table_column_type
@@ -196,6 +197,14 @@ def _is_text(data_type: pa.DataType) -> bool:
     return pa.types.is_string(data_type) or pa.types.is_large_string(data_type) or pa.types.is_string_view(data_type)
 
 
+def _find_field(names: Sequence[str], column: str) -> str:
+    """Return the name that a column of keys has in a file: for `lower(email)` also `email`."""
+    expression = parse_key(column)
+    if column in names or not isinstance(expression, KeyExpression) or len(expression.columns) > 1:
+        return column
+    return expression.columns[0]
+
+
 def find_key_column(names: Sequence[str], column: str, name: str, count: int = 1) -> int:
     """Return the position of a column of keys: the one of that name, or for a key of one column the only one.
 
@@ -205,6 +214,7 @@ def find_key_column(names: Sequence[str], column: str, name: str, count: int = 1
     name : of the file, for errors.
     count : columns of the key.
     """
+    column = _find_field(names, column)
     if names.count(column) == 1:
         return names.index(column)
     if len(names) == 1 == count:
@@ -297,6 +307,11 @@ def _read_csv(data: bytes, columns: Sequence[str], name: str, skip_nulls: bool) 
     reader = csv.reader(io.StringIO(text, newline=""), strict=True)
     try:
         header = next(reader, [])
+        if len(header) == len(columns) == 1:
+            column = _find_field(header, columns[0])
+            if header[0].casefold() != column.casefold():  # it may be the first key, which would be lost
+                problem = f"the first line of a .csv file names its column, which is '{column}'"
+                raise ParquetBloomError(f"{problem}; keys alone, one a line, are in a file named .txt", path=name)
         positions = [find_key_column(header, column, name, len(columns)) for column in columns]
         texts: list[_Texts] = [[] for _ in columns]
         num_null = 0
@@ -326,8 +341,8 @@ class WhereKeys(CommandOptions):
     keys_from: str | None = option(
         "FILE",
         "Find the rows whose --key-column is one of these keys: a text file with one key per line, or - for standard "
-        "input; or a Parquet, Arrow or .csv file (with a header) that has that column, or only one. With --where, rows "
-        "must match both.",
+        "input; or a Parquet or Arrow file that has that column, or only one; or a .csv file whose header has it. With "
+        "--where, rows must match both.",
         "--keys",
     )
     key_column: str | None = option("NAME", "The column of --keys.", shell_complete=complete_columns)

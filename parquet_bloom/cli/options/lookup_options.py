@@ -43,8 +43,8 @@ class KeyLookup(CommandOptions):
     )
     keys_from: str | None = option(
         "FILE",
-        "Look up the keys of this file: text with one key per line, or - for standard input; or a Parquet, Arrow or "
-        ".csv file (with a header) that has the --key-column, or only one.",
+        "Look up the keys of this file: text with one key per line, or - for standard input; or a Parquet or Arrow "
+        "file that has the column, or only one; or a .csv file whose header has it.",
         "--keys",
     )
     key_columns: tuple[str, ...] = option(

@@ -123,7 +123,7 @@ class TableRequest(CommandOptions):
         """
         # An Iceberg table is read by its folder alone, and committed to by its catalog, which may be told either way.
         if self.catalog is not None and self.name is None and len(paths) == 1:
-            return catalog_search.open_at(paths[0], self.catalog)
+            return catalog_search.open_at(paths[0], self.catalog).latest(self.outside)
         self.require_valid(paths)
         if len(paths) > 1 or (not paths and not self.in_catalog):
             raise usage_error(
@@ -182,6 +182,17 @@ def _parse_moment(context: click.Context, parameter: click.Parameter, text: str 
     return moment if moment.tzinfo is not None else moment.replace(tzinfo=dt.UTC)
 
 
+OUTSIDE = flag(
+    "Accept files that the table's metadata names outside of its folder: whoever can write the metadata chooses them."
+)
+
+
+class RowsTable(TableRequest):
+    """The options that name a table whose rows are changed."""
+
+    outside: bool = OUTSIDE
+
+
 class TableVersion(TableRequest):
     """The options that name a table to read, and its version."""
 
@@ -199,10 +210,7 @@ class TableVersion(TableRequest):
         "Read what the table was at this time, such as 2026-01-31T12:00:00Z; UTC unless it says.",
         callback=_parse_moment,
     )
-    outside: bool = flag(
-        "Accept files that the table's metadata names outside of its folder: whoever can write the metadata chooses "
-        "them."
-    )
+    outside: bool = OUTSIDE
 
 
 @dataclass(frozen=True)

@@ -200,7 +200,8 @@ def _iterate_tables(
         kept = counts.drop_none(list(names), rows)
         listed = zip(*kept, strict=True) if kept else [()] * len(names)
         yield from _iterate_given(columns, names, dict(zip(names, map(list, listed), strict=True))) if kept else ()
-    elif isinstance(columns, str) and type(keys).__module__.startswith("pandas."):  # whose nulls are of several kinds
+    elif isinstance(columns, str) and type(keys).__module__.startswith("pandas.") and not _is_frame(keys):
+        # Nulls of pandas are of several kinds.
         yield from (counts.drop_nulls(pa.table([chunk], [names[0]])) for chunk in chunks_of(keys))
     else:
         yield from map(counts.drop_nulls, _iterate_given(columns, names, keys))
@@ -217,6 +218,9 @@ def _iterate_given(columns: str | Sequence[str], names: Sequence[str], keys: obj
     if isinstance(keys, pa.Table | pa.RecordBatch):
         yield _select(pa.table(keys) if isinstance(keys, pa.RecordBatch) else keys, names)
         return
+    if _is_frame(keys):
+        yield from _read_frame(keys, names)
+        return
     if isinstance(columns, str) and not isinstance(keys, Mapping):
         if isinstance(keys, pa.Scalar | str | bytes) or not hasattr(keys, "__len__"):
             keys = [literal.from_python(keys)]
@@ -224,7 +228,8 @@ def _iterate_given(columns: str | Sequence[str], names: Sequence[str], keys: obj
             yield from (pa.table([chunk], [names[0]]) for chunk in chunks_of(keys))
             return
     elif isinstance(keys, Mapping):
-        yield _select(pa.table({name: _to_array(list(keys[name]), name) for name in names if name in keys}), names)
+        _require_columns([*map(str, keys)], names, None)
+        yield pa.table({name: _to_array(list(keys[name]), name) for name in names})
         return
     parsed = LookupKeys.parse(columns, keys)
     arrays = [_to_array(values, name) for name, values in zip(names, parsed.literals, strict=True)]
@@ -250,7 +255,7 @@ def _read_file(path: str, names: Sequence[str]) -> Iterator[pa.Table]:
     with open_source(path) as source:
         try:
             file = pq.ParquetFile(source.counted_arrow_file(), pre_buffer=False)
-            _require_columns(file.schema_arrow, names, path)
+            _require_columns(file.schema_arrow.names, names, path)
             for batch in file.iter_batches(_FILE_BATCH, columns=list(names)):
                 yield pa.Table.from_batches([batch]).select(list(names))
         except (pa.ArrowException, OSError) as error:
@@ -258,15 +263,29 @@ def _read_file(path: str, names: Sequence[str]) -> Iterator[pa.Table]:
 
 
 def _select(table: pa.Table, names: Sequence[str]) -> pa.Table:
-    _require_columns(table.schema, names, None)
+    _require_columns(table.column_names, names, None)
     return table.select(list(names))
 
 
-def _require_columns(schema: pa.Schema, names: Sequence[str], path: str | None) -> None:
+def _is_frame(keys: object) -> bool:
+    """Return whether keys are a DataFrame of pandas, polars, DuckDB or others: named columns that Arrow can read."""
+    return hasattr(keys, "__arrow_c_stream__") and hasattr(keys, "columns")
+
+
+def _read_frame(frame: object, names: Sequence[str]) -> Iterator[pa.Table]:
+    try:
+        stream = pa.RecordBatchReader.from_stream(frame)
+    except (pa.ArrowException, TypeError) as error:
+        raise PredicateError(f"the keys cannot be taken as Arrow data: {first_line(error)}") from error
+    for batch in stream:
+        yield _select(pa.Table.from_batches([batch]), names)
+
+
+def _require_columns(found: Sequence[str], names: Sequence[str], path: str | None) -> None:
     for name in names:
-        if schema.names.count(name) != 1:
-            number = "no" if name not in schema.names else "more than one"
-            listed = ", ".join(schema.names[:8])
+        if found.count(name) != 1:
+            number = "no" if name not in found else "more than one"
+            listed = ", ".join(found[:8])
             raise PredicateError(f"the keys have {number} such column, but {listed}", path=path, column=name)
 
 

@@ -104,6 +104,8 @@ class LookupKeys:
             if isinstance(keys, pa.Table | pa.RecordBatch | Mapping):
                 columns_of_keys = [keys[name] for name in names]
             else:
+                if not hasattr(keys, "__iter__") or getattr(keys, "ndim", 1) == 0:
+                    raise PredicateError(f"keys of several columns are tuples, or a table of them, not {keys!r}")
                 rows = [keys] if is_single else [*keys]
                 for row in rows:
                     if not isinstance(row, Sequence) or isinstance(row, str | bytes) or len(row) != len(names):

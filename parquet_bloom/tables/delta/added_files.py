@@ -44,6 +44,7 @@ _RULES = {
 }
 _CONSTRAINTS = "delta.constraints."
 _COMPATIBILITY = "delta.enableIcebergCompat"
+_WAY_OUT = "; merge them by Spark"
 
 
 class DeltaFile(NamedTuple):
@@ -71,14 +72,14 @@ def require_appendable(snapshot: DeltaSnapshot, properties: Mapping[str, str]) -
     for field in snapshot.delta_schema["fields"]:
         for name, what in _RULES.items():
             if name in field["metadata"]:
-                problem = f"its column '{field['name']}' {what}, which is not done here"
+                problem = f"its column '{field['name']}' {what}, which is not done here{_WAY_OUT}"
                 raise ParquetBloomError(f"rows cannot be added to the table: {problem}", path=snapshot.root)
     for name in properties:
         if name.startswith(_CONSTRAINTS):
-            problem = f"its constraint '{name.removeprefix(_CONSTRAINTS)}' is not checked here"
+            problem = f"its constraint '{name.removeprefix(_CONSTRAINTS)}' is not checked here{_WAY_OUT}"
             raise ParquetBloomError(f"rows cannot be added to the table: {problem}", path=snapshot.root)
         if is_on(properties, name) and (name == ROW_TRACKING or name.startswith(_COMPATIBILITY)):
-            problem = f"its property {name} is not heeded here for new rows"
+            problem = f"its property {name} is not heeded here for new rows{_WAY_OUT}"
             raise ParquetBloomError(f"rows cannot be added to the table: {problem}", path=snapshot.root)
 
 

@@ -170,7 +170,8 @@ def open_target(
         elif "://" in name or name.startswith("file:"):
             found = delta(name, storage_options=storage_options)
         else:
-            raise ParquetBloomError("there is no Delta or Iceberg table", path=name)
+            problem = "there is no Delta or Iceberg table; one that is given by its name needs its catalog"
+            raise ParquetBloomError(problem, path=name)
     if isinstance(found, DeltaSource):
         _require_latest(found.requested, found.name)
         return DeltaTarget(found)
@@ -191,8 +192,8 @@ def _find_named(table: GivenTable, catalog: Catalog | str) -> IcebergTable:
 
 
 def _make_iceberg(table: IcebergTable, storage_options: Mapping[str, object] | None) -> IcebergTarget:
-    # Files outside of its folder are left as they are; they are no reason to refuse the others.
-    return IcebergTarget(table.latest(outside=True), storage_options)
+    # Files outside of its folder are never exchanged; they are no reason to refuse the others.
+    return IcebergTarget(table.latest(outside=True), storage_options, table.outside)
 
 
 def _require_latest(version: object, name: str) -> None:

@@ -115,6 +115,7 @@ class IcebergTarget(Target):
     ----------
     table : the table, at its current snapshot; files outside of its folder do not make it refuse.
     storage_options : settings of the store for the data files, by obstore's names; None for the catalog's.
+    outside : whether such files may be read, and rows of them hidden.
 
     Raises
     ------
@@ -124,8 +125,8 @@ class IcebergTarget(Target):
 
     kind = "iceberg"
 
-    def __init__(self, table: IcebergTable, storage_options: Mapping[str, object] | None = None):
-        self.name = table.name
+    def __init__(self, table: IcebergTable, storage_options: Mapping[str, object] | None = None, outside: bool = False):
+        self.name, self._outside = table.name, outside
         if not table.has_catalog:
             problem = "an Iceberg table given by its folder or metadata has no catalog to commit to"
             way_out = "name the catalog as well, by catalog= (--iceberg-catalog), or give a pyiceberg Table"
@@ -158,7 +159,8 @@ class IcebergTarget(Target):
             if strange is not None:
                 reason = reason or f"its delete file {strange} lies outside of the table's folder"
             if file.path in outside:
-                files.append(LiveFile(*file, written, "it lies outside of the table's folder", False))
+                far = "it lies outside of the table's folder"
+                files.append(LiveFile(*file, written, reason or far, self._outside, self._outside and reason is None))
             else:
                 files.append(LiveFile(*file, written, reason))
         return TableState(

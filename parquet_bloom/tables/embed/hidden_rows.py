@@ -66,7 +66,8 @@ def require_deletable(contents: Contents, change: RowChange, name: str) -> None:
         if old.entry not in counts or old.entry in named:
             raise ParquetBloomError("the change is of a file that the table has not, or is named twice", path=old.path)
         named.add(old.entry)
-    for old in changed:
+    unfit = [rows.old for rows in change.hidden if not rows.old.may_hide] + [new.old for new in change.rewritten]
+    for old in unfit:
         if old.reason is not None:
             raise ParquetBloomError(f"its rows cannot be deleted: {old.reason}", path=old.path)
     for old, rows in change.hidden:

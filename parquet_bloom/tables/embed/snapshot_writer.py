@@ -27,11 +27,12 @@ from ..iceberg.manifests import (
     ManifestFiles,
     read_files,
 )
+from ..table_locations import resolve_iceberg_path
 from ..table_snapshot import TableSnapshot
 from .hidden_rows import RowHider
 from .moved_deletes import DeleteChange, DeleteKey, DeletesMover, NewDelete, make_key, name_beside
 from .new_data import NewDataFile, write_data_manifest, write_empty_list
-from .table_target import RowChange
+from .table_target import RowChange, find_outside
 
 if TYPE_CHECKING:
     import pyiceberg.table.snapshots as snapshots
@@ -334,6 +335,8 @@ class SnapshotWriter:
 
     def _name_delete_file(self, beside: str, suffix: str) -> str:
         path = name_beside(beside, suffix)
+        if find_outside([resolve_iceberg_path(path, path)], self._contents.root):
+            path = self._contents.table.location_provider().new_data_location(path.rpartition("/")[2])
         self.files.append(path)  # by several threads
         return path
 

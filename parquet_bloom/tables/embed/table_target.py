@@ -44,7 +44,8 @@ class LiveFile(NamedTuple):
     path, size : the file, by the table's metadata.
     entry : what the metadata says of it; its meaning is the target's.
     reason : why it cannot be exchanged; None if it can.
-    may_open : whether it may be read: False for files outside of the table's folder.
+    may_open : whether it may be read: False for files outside of the table's folder, unless a caller accepts them.
+    may_hide : whether rows of it may be hidden although it cannot be exchanged, as it lies outside.
     """
 
     path: str
@@ -52,6 +53,7 @@ class LiveFile(NamedTuple):
     entry: Any
     reason: str | None = None
     may_open: bool = True
+    may_hide: bool = False
 
 
 class Exchange(NamedTuple):

@@ -107,6 +107,11 @@ def test_a_file_without_rows_leaves_the_table(tmp_path: Path) -> None:
     assert not parquet_bloom.delete(root, where="id >= 0").changed
 
 
+def test_a_table_that_loses_all_rows_for_good_is_searched_again(tmp_path: Path) -> None:
+    report = parquet_bloom.delete(make_table(tmp_path / "t"), where="id >= 0", mode="rewrite")
+    assert ({file.how for file in report.files}, report.rows_after) == ({"removed"}, 0)
+
+
 def test_files_are_written_anew_where_a_table_has_no_vectors(tmp_path: Path) -> None:
     """Bounds of the old file hold, nulls are counted anew, and what is left in older versions is said."""
     root = str(tmp_path / "t")

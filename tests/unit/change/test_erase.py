@@ -8,6 +8,8 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
+import polars as pl
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.fs
@@ -64,8 +66,11 @@ DAY = pa.table({"id": pa.array([5, None, 399, 10**6, 5], pa.int64())})
         DAY.to_reader(),
         "file",
         DAY.to_pandas()["id"].astype("Int64"),
+        iter([5, None, 399, 10**6, 5]),
+        pl.from_arrow(DAY).with_columns(more=1),
+        DAY.to_pandas().assign(aside=1),
     ],
-    ids=["list", "array", "table", "stream", "file", "pandas"],
+    ids=["list", "array", "table", "stream", "file", "pandas", "iterator", "polars frame", "pandas frame"],
 )
 def test_keys_of_all_kinds(lake, tmp_path, keys):
     if isinstance(keys, str):
@@ -82,8 +87,13 @@ def test_keys_of_all_kinds(lake, tmp_path, keys):
     assert parquet_bloom.erase(lake, [5], on="id").files == []
 
 
-def test_keys_of_several_columns(lake):
-    report = parquet_bloom.erase(lake, [(8, 1), (9, 1), (None, 3), (15, 1)], on=["id", "tenant"])
+SEVERAL = [(8, 1), (9, 1), (None, 3), (15, 1)]
+FRAME = pl.DataFrame(SEVERAL, schema=["id", "tenant"], orient="row").select("tenant", "id")
+
+
+@pytest.mark.parametrize("keys", [SEVERAL, iter(SEVERAL), FRAME, FRAME.to_pandas()])
+def test_keys_of_several_columns(lake, keys):
+    report = parquet_bloom.erase(lake, keys, on=["id", "tenant"])
     assert read(lake) == ALL - {8, 15}
     assert (report.keys_given, report.keys_null, report.keys_found) == (4, 1, 2)
 
@@ -137,6 +147,17 @@ def test_files_elsewhere(lake, tmp_path):
     single = str(lake / "part=0" / "0.parquet")
     parquet_bloom.erase(single, [7], on="id", output=tmp_path / "one.parquet")
     assert read(tmp_path / "one.parquet") == {*range(ROWS)} - {7}
+
+
+def test_a_new_file_in_the_current_folder(lake, monkeypatch):
+    monkeypatch.chdir(lake.parent)
+    parquet_bloom.erase("lake/part=0/0.parquet", [7], on="id", output="one.parquet")
+    assert read(Path("one.parquet")) == {*range(ROWS)} - {7}
+    os.symlink("one.parquet", "two.parquet")
+    for same in ("one.parquet", "lake/../one.parquet", "two.parquet"):
+        with pytest.raises(errors.ParquetBloomError, match="leave it out"):
+            parquet_bloom.erase("one.parquet", [8], on="id", output=same)
+    assert read(Path("one.parquet")) == {*range(ROWS)} - {7}
 
 
 def test_progress_is_in_bytes(lake):
@@ -326,14 +347,24 @@ def test_the_report_is_kept_with_the_request(lake):
         ({"on": "id", "where": "id = 1"}, errors.ParquetBloomError, "go together"),
         ({"keys": [1], "on": "nothing"}, errors.UnknownColumnError, "no such column"),
         ({"keys": ["x"], "on": "id"}, errors.PredicateError, "id"),
+        ({"keys": np.int64(5), "on": ["id"]}, errors.PredicateError, "are tuples"),
+        ({"keys": np.array(5), "on": ["id"]}, errors.PredicateError, "are tuples"),
+        ({"keys": FRAME.lazy(), "on": ["id", "tenant"]}, errors.PredicateError, "are tuples"),
+        ({"keys": FRAME.to_pandas(), "on": "email"}, errors.PredicateError, "no such column, but tenant, id"),
+        ({"keys": {"tenant": [1]}, "on": "id"}, errors.PredicateError, "no such column, but tenant"),
+        ({"keys": pd.DataFrame({"id": [1, "x"]}), "on": "id"}, errors.PredicateError, "as Arrow data"),
         ({"keys": [1], "on": "lower(email)"}, errors.PredicateError, "text"),
         ({"where": "id = "}, errors.PredicateError, "end"),
         ({"where": "nothing = 1"}, errors.UnknownColumnError, "no such column"),
+        ({"keys": [1], "on": 5}, errors.ParquetBloomError, "a name, or a list of names"),
+        ({"keys": [("a", 1)], "on": ["lower(email)", "id"]}, errors.PredicateError, "by itself"),
+        ({"keys": [1], "on": "id", "on_error": "go on"}, errors.ParquetBloomError, "'finish', 'raise', 'report'"),
         ({"keys": [1], "on": "id", "output": "inside"}, errors.ParquetBloomError, "in the lake itself"),
+        ({"keys": [1], "on": "id", "output": ""}, errors.StorageError, "is empty"),
     ],
 )
 def test_what_is_asked_wrongly(lake, options, kind, match):
-    if "output" in options:
+    if options.get("output"):
         options = options | {"output": lake / "inside"}
     before = contents(lake)
     with pytest.raises(kind, match=match) as caught:

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from support.engines.iceberg_duckdb import open_duckdb
 from support.random_cases.hunting import seeds
@@ -17,6 +18,7 @@ from support.scale import scaled
 from support.writers import changing_tables as tables
 
 import parquet_bloom
+from parquet_bloom.errors import ParquetBloomError
 from parquet_bloom.tables.embed.exchange_iceberg import IcebergTarget
 from parquet_bloom.tables.iceberg.iceberg_table import iceberg
 
@@ -87,6 +89,30 @@ def change(rng: random.Random, table: Any, model: dict[int, dict[str, Any]], ver
             if how == "upsert" or row["id"] not in model:
                 model[row["id"]] = row
     return how
+
+
+def test_files_elsewhere(tmp_path: Path) -> None:
+    """Rows of files that were added in place are hidden if a caller accepts them, and nothing is written there."""
+    rows = make_rows(random.Random(1), list(range(60)), "first")
+    (tmp_path / "elsewhere").mkdir()
+    pq.write_table(rows, tmp_path / "elsewhere" / "a.parquet")
+    table = tables.make_catalog(tmp_path).create_table("db.events", rows.schema)
+    table.add_files([str(tmp_path / "elsewhere" / "a.parquet")])
+    with pytest.raises(ParquetBloomError, match=r"a.parquet: rows of it may not .*iceberg\(..., outside=True\)"):
+        parquet_bloom.delete(table, [5], "id")
+    accepted = iceberg(table, outside=True)
+    with pytest.raises(ParquetBloomError, match=r"a.parquet: rows of it cannot be deleted: it lies outside of the"):
+        parquet_bloom.delete(accepted, [5], "id", mode="rewrite")
+    for number in (5, 6):
+        assert parquet_bloom.delete(accepted, [number], "id").num_rows == 1
+    assert parquet_bloom.upsert(accepted, rows.slice(4, 5), "id").num_replaced == 3
+    assert os.listdir(tmp_path / "elsewhere") == ["a.parquet"]
+    shown = parquet_bloom.dataset(iceberg(tables.reload(table), outside=True)).scan().to_arrow()
+    assert sorted(shown["id"].to_pylist()) == list(range(60))
+    assert sorted(tables.reload(table).scan().to_arrow()["id"].to_pylist()) == list(range(60))
+    assert parquet_bloom.embed_table(accepted, ["id"]).skipped[0].reason == "it lies outside of the table's folder"
+    assert {file.how for file in parquet_bloom.delete(accepted, where="id >= 0").files} == {"removed"}
+    assert tables.reload(table).scan().to_arrow().num_rows == 0
 
 
 def test_what_cannot_be_searched_again_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -121,8 +121,9 @@ def test_tables_that_ask_for_more_are_refused(
     fields = [delta_log.column("id", "long", **metadata)]
     settings = {"delta.enableDeletionVectors": "true"} | configuration
     delta_log.commit(tmp_path, 0, delta_log.beginning(fields, configuration=settings, features=["deletionVectors"]))
-    with pytest.raises(ParquetBloomError, match=said):
-        parquet_bloom.upsert(str(tmp_path), pa.table({"id": [1]}), "id")
+    for is_dry in (True, False):
+        with pytest.raises(ParquetBloomError, match=said):
+            parquet_bloom.upsert(str(tmp_path), pa.table({"id": [1]}), "id", dry_run=is_dry)
     assert not [*tmp_path.glob("*.parquet")]
 
 
