@@ -16,7 +16,7 @@ from ..errors import MalformedFooterError, ParquetBloomError
 from ..file.pages.page_lookup import PageLookup
 from ..file.pages.row_group_batch import RowGroupBatch, RowGroups
 from ..metadata.footer import SchemaLeaf
-from ..predicate.key_expression import GRAMS, KeyExpression
+from ..predicate.key_expression import GRAMS, KeyExpression, hint_at_expressions
 from ..storage import is_local, resolve_filesystem
 from ..util.arguments import require_integer
 from ..util.messages import format_bytes
@@ -190,7 +190,8 @@ def advise_index(
         opened = open_to_index(entries[number], [key], filesystem, listing.table_columns)
         with opened.file.source:
             if key in opened.doubts:
-                raise ParquetBloomError(opened.doubts[key], path=entries[number].path, column=str(key))
+                problem = opened.doubts[key] + (hint_at_expressions(key) if key in opened.missing else "")
+                raise ParquetBloomError(problem, path=entries[number].path, column=str(key))
             samples.append(_read_sample(opened, key, considered))
     scale = len(entries) / len(samples)
     options = tuple(_estimate(key, samples, units, scale, len(entries)) for units in considered)

@@ -12,7 +12,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import parquet_bloom
-from parquet_bloom.errors import ParquetBloomError, PredicateError
+from parquet_bloom.errors import ParquetBloomError, PredicateError, UnknownColumnError
 from parquet_bloom.lake import advise_index
 
 WORDS = "connection refused by upstream while reading header from client timeout exceeded retry in queue"
@@ -142,6 +142,19 @@ def test_a_piece_of_short_texts_is_half_of_one(tmp_path: Path) -> None:
     advice = advise_index(tmp_path, "grams(id)")
     assert advice.recommended is None
     assert advice.reason.startswith("a piece of 6 bytes may be in ")
+
+
+@pytest.mark.parametrize("column", ["grams()", "grams(upper(message))", "grams(message", "lower(grams(message))"])
+def test_what_is_no_expression_is_said_to_be_none(lake: Path, tmp_path: Path, column: str) -> None:
+    with (
+        parquet_bloom.LakeIndex.create(tmp_path / "i", [column], lake=lake) as made,
+        pytest.raises(UnknownColumnError, match=r"no such column in any of 4 files; nor is it an expression: lower"),
+    ):
+        made.append()
+    with pytest.raises(ParquetBloomError, match=r"no such column; nor is it an expression: lower"):
+        advise_index(lake, column)
+    with pytest.raises(ParquetBloomError, match=r"no such column$"):
+        advise_index(lake, "grams(nope)")
 
 
 def test_grams_are_of_postings_and_of_texts(lake: Path, tmp_path: Path) -> None:
