@@ -292,17 +292,21 @@ class IndexPruner:
 
     def describe_grams(self) -> list[str]:
         """Return what grams were asked for, in how many units each may be, and of which conditions there are none."""
-        units = sum(segment.info.num_units for segment in self.state.segments)
+        granularity = self.state.manifest.granularity.replace("_", " ")
         lines = []
         for name, grams in self._grams.items():
+            units = sum(_count_covered(segment, self._keys[name].expression) for segment in self.state.segments)
             shown = [
                 f"'{gram.decode(errors='backslashreplace')}' in {self._gram_counts.get((name, h), 0):,}"
                 for h, gram in grams.items()
             ]
-            lines.append(
-                f"{name}, of {count(units, self.state.manifest.granularity.replace('_', ' '))}: {', '.join(shown)}"
-            )
+            lines.append(f"{name}, of {count(units, granularity)}: {', '.join(shown)}")
         return lines + self._without_grams
+
+
+def _count_covered(segment: Segment, column: str) -> int:
+    """Return how many units of a segment have values of a column in the index."""
+    return int(np.diff(segment.files.first_units)[segment.files.parts(column) != NOT_COVERED].sum())
 
 
 def _match_columns(names: Sequence[str], indexed: Sequence[str], ignore_case: bool) -> dict[str, str]:
