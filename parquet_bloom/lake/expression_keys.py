@@ -23,7 +23,7 @@ from ..predicate.key_expression import GRAMS, TUPLE, KeyExpression
 from ..predicate.literal import from_collection, from_python
 from ..predicate.pattern_pieces import find_pieces
 from ..predicate.pruning_statistics import KeyHasher
-from ..predicate.tree import CallIn, Connective, Equal, In, Leaf, Node, Or, PatternLeaf, all_of, any_of
+from ..predicate.tree import CallIn, Connective, Equal, In, Leaf, Node, Or, PatternLeaf, all_of, any_of, call_text
 
 TEXT = from_arrow(pa.string())
 
@@ -195,7 +195,7 @@ class IndexedKey:
 
 
 def _hash_grams(values: Sequence[Any], _: ColumnType) -> tuple[NDArray[np.uint64], NDArray[np.intp]]:
-    """Return the hashes of grams, given by their texts as `_show_gram` makes them; see `coerce.hash_all`."""
+    """Return the hashes of grams, given by their texts as `_make_text` makes them; see `coerce.hash_all`."""
     packed = [int.from_bytes(value.decode().encode("latin-1"), "little") for value in values]
     return hash_keys(Keys.fixed(np.array(packed, "<u8"), 8, len(packed))), np.arange(len(packed) + 1)
 
@@ -205,8 +205,18 @@ def _hash_lowered_grams(values: Sequence[Any], _: ColumnType) -> tuple[NDArray[n
     return add_other(hashes), 2 * first
 
 
-def _show_gram(gram: bytes) -> str:
+def _make_text(gram: bytes) -> str:
+    """Return a text that stands for a gram, which may be a part of a character, in a predicate."""
     return gram.decode("latin-1")
+
+
+def _explain_missing(usable: Sequence[KeyExpression], leaf: PatternLeaf) -> str:
+    """Return why there are no grams to ask for of a leaf over a column that has grams."""
+    if not any(one.case for one in usable) and find_pieces(leaf, lowered=True):
+        return f"that takes {KeyExpression(GRAMS, usable[0].columns, 'lower')}"
+    if leaf.function not in ("", "lower"):
+        return f"they are not those of {call_text(leaf.function, leaf.column)}"
+    return "no text of 3 bytes or more has to be there"
 
 
 class KeyPredicate:
@@ -221,13 +231,13 @@ class KeyPredicate:
     ----------
     node : the predicate; a leaf over an expression compares its name with texts.
     by_name : the expressions by the names that they have there, which no column of the predicate has.
-    grams : {name: {hash of a gram that is asked for: the gram}}.
+    grams : {name: {hash of a gram that is asked for: the gram's bytes}}.
     without_grams : of leaves over columns with grams that no gram decides, why.
     """
 
     def __init__(self, node: Node, expressions: Sequence[KeyExpression], timezone: str, ignore_case: bool):
         self.by_name: dict[str, IndexedKey] = {}
-        self.grams: dict[str, dict[int, str]] = {}
+        self.grams: dict[str, dict[int, bytes]] = {}
         self.without_grams: list[str] = []
         self._timezone = timezone
         self._ignore_case = ignore_case
@@ -252,7 +262,7 @@ class KeyPredicate:
         added: list[Node] = next(filter(None, found), [])
         if not added:
             names = " and ".join(usable)
-            self.without_grams.append(f"{names} cannot tell where {leaf}: no text of 3 bytes or more has to be there")
+            self.without_grams.append(f"{names} cannot tell where {leaf}: {_explain_missing(usable, leaf)}")
         return all_of([leaf, *added])
 
     def _require_grams(self, expression: KeyExpression, leaf: PatternLeaf) -> Iterator[Node]:
@@ -263,10 +273,10 @@ class KeyPredicate:
             if not all(grams):
                 continue
             name = self._name(expression)
-            shown = [_show_gram(gram) for some in grams for gram in some]
-            hashes = _hash_grams([text.encode() for text in shown], TEXT)[0].tolist()
-            self.grams.setdefault(name, {}).update(zip(hashes, shown, strict=True))
-            yield any_of(all_of(In(name, (_show_gram(gram),)) for gram in some) for some in grams)
+            every = [gram for some in grams for gram in some]
+            hashes = _hash_grams([_make_text(gram).encode() for gram in every], TEXT)[0].tolist()
+            self.grams.setdefault(name, {}).update(zip(hashes, every, strict=True))
+            yield any_of(all_of(In(name, (_make_text(gram),)) for gram in some) for some in grams)
 
     def _replace_call(self, leaf: CallIn) -> Node:
         same = [

@@ -18,6 +18,7 @@ from .hash_files import OpenedDataFile
 
 LENGTHS = (4, 6, 8, 12, 16, 24)
 
+_USUAL_LENGTH = 12  # of a piece that is searched for, if texts are twice as long
 _TEXTS_A_FILE = 64
 _PIECES = 200  # of each length
 _ROWS_AT_ONCE = 1 << 10
@@ -67,6 +68,15 @@ def measure_pieces(
         if shares:
             advice.append(PieceAdvice(length, float(np.mean(shares))))
     return tuple(advice)
+
+
+def choose_usual(pieces: Sequence[PieceAdvice], texts: Sequence[bytes]) -> PieceAdvice | None:
+    """Return the advice on what is searched for: 12 bytes, of shorter texts half of one. None if they have no pieces.
+
+    All of a text is found by an index of the column.
+    """
+    usual = min(_USUAL_LENGTH, float(np.mean([len(text) for text in texts])) / 2 if texts else 0)
+    return next((piece for piece in reversed(pieces) if piece.length <= usual), pieces[0] if pieces else None)
 
 
 def _find_share(grams: Sequence[bytes], units: Sequence[NDArray[np.uint64]]) -> float:

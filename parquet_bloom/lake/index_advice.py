@@ -16,13 +16,13 @@ from ..errors import MalformedFooterError, ParquetBloomError
 from ..file.pages.page_lookup import PageLookup
 from ..file.pages.row_group_batch import RowGroupBatch, RowGroups
 from ..metadata.footer import SchemaLeaf
-from ..predicate.key_expression import GRAMS, KeyExpression
+from ..predicate.key_expression import GRAMS, KeyExpression, hint_at_expressions
 from ..storage import is_local, resolve_filesystem
 from ..util.arguments import require_integer
 from ..util.messages import format_bytes
 from . import lake_files as sources
 from . import layouts
-from .gram_advice import PieceAdvice, draw_texts, measure_pieces
+from .gram_advice import LENGTHS, PieceAdvice, choose_usual, draw_texts, measure_pieces
 from .hash_files import Covered, OpenedDataFile, hash_row_group, open_to_index
 from .learn_weights import learn_weights
 from .postings_writer import PartShape
@@ -35,7 +35,6 @@ _MAX_READ_SHARE = (
     0.5  # a finer index is worth its bytes if a lookup reads at most this share of what it reads by a coarser
 )
 _MOST_UNITS = 64  # of a file, that are asked for pieces of text
-_USUAL_PIECE = 12  # bytes of a piece of text that a question has
 _CHEAP_BYTES = 64 << 10  # that a lookup reads: reading less takes no less time
 _MAX_NAMED_SHARE = 0.5  # of the files that hold a value: an index that names more of them saves little
 
@@ -54,8 +53,9 @@ class GranularityAdvice:
     bytes_read, pages_read : of the key's column, to find the rows of one key, where pages can be found: in local files,
         and by a page index. The pages are None where no sampled file shows them.
     bytes_read_without_pages : the same where they cannot: in an object store, without a page index.
-    pieces : of grams, how well pieces of some lengths are found; `candidates` and what follows from them are those of
-        pieces of 12 bytes. Empty for other keys.
+    pieces : of grams, how well pieces of some lengths are found. Empty for other keys.
+    piece_length : of grams, the bytes of the pieces that `candidates` and what follows from them are of: 12, of shorter
+        texts half of one. 0 for other keys.
     """
 
     granularity: str
@@ -69,6 +69,7 @@ class GranularityAdvice:
     pages_read: float | None
     bytes_read_without_pages: int
     pieces: tuple[PieceAdvice, ...] = ()
+    piece_length: int = 0
 
 
 @dataclass(frozen=True)
@@ -189,14 +190,15 @@ def advise_index(
         opened = open_to_index(entries[number], [key], filesystem, listing.table_columns)
         with opened.file.source:
             if key in opened.doubts:
-                raise ParquetBloomError(opened.doubts[key], path=entries[number].path, column=str(key))
+                problem = opened.doubts[key] + (hint_at_expressions(key) if key in opened.missing else "")
+                raise ParquetBloomError(problem, path=entries[number].path, column=str(key))
             samples.append(_read_sample(opened, key, considered))
     scale = len(entries) / len(samples)
     options = tuple(_estimate(key, samples, units, scale, len(entries)) for units in considered)
     rows = round(sum(sum(seen.row_counts) for seen in samples) * scale)
     has_index = all(seen.page_index for seen in samples)
     finds_pages = has_index or is_local(filesystem, [entry.path for entry in entries])
-    recommended, reason = _recommend(options, len(entries), finds_pages)
+    recommended, reason = _recommend(key, options, len(entries), finds_pages)
     command = "" if recommended is None else _make_command(lake, str(key), recommended)
     granularity = None if recommended is None else recommended.granularity
     return IndexAdvice(str(key), len(entries), rows, len(samples), has_index, options, granularity, reason, command)
@@ -278,11 +280,12 @@ def _estimate(
     candidates = holding * sum(sample.values[units.granularity] for sample in samples) / max(1, in_files)
     candidates += values / 2**prefix_bits
     pieces: tuple[PieceAdvice, ...] = ()
+    usual: PieceAdvice | None = None
     if isinstance(column, KeyExpression) and column.weights is not None:
         known_units = [unit for sample in samples for unit in sample.units[units.granularity]]
         texts = [text for sample in samples for text in sample.texts]
         pieces = measure_pieces(texts, known_units, column.weights, random.Random(0))
-        usual = next((piece for piece in pieces if piece.length == _USUAL_PIECE), pieces[-1] if pieces else None)
+        usual = choose_usual(pieces, texts)
         candidates = num_units * (1.0 if usual is None else usual.named)
         holding = min(holding, candidates)
     row_groups = max(1.0, float(np.mean([len(sample.row_counts) for sample in samples])))
@@ -303,6 +306,7 @@ def _estimate(
         None if num_pages is None else chunks * num_pages * share,
         round(min(chunks, holding * row_groups) * chunk_bytes),
         pieces,
+        0 if usual is None else usual.length,
     )
 
 
@@ -329,7 +333,7 @@ def _estimate_holding_files(samples: Sequence[_FileSample], num_files: int) -> f
 
 
 def _recommend(
-    options: Sequence[GranularityAdvice], num_files: int, finds_pages: bool
+    column: str, options: Sequence[GranularityAdvice], num_files: int, finds_pages: bool
 ) -> tuple[GranularityAdvice | None, str]:
     """Return the granularity to choose, and why.
 
@@ -343,9 +347,14 @@ def _recommend(
 
     coarsest, finest = options[0], options[-1]
     named = coarsest.candidates / max(1, coarsest.units)
+    if isinstance(column, KeyExpression) and column.function == GRAMS and not finest.pieces:
+        problem = f"the texts are shorter than {LENGTHS[0]} bytes: an index of pieces of them would save little"
+        return None, f"{problem}; whole values are found by an index of the column"
     if finest.pieces and finest.candidates > finest.units * _MAX_NAMED_SHARE:
         share = finest.candidates / max(1, finest.units)
-        problem = f"a piece of {_USUAL_PIECE} bytes may be in {share:.0%} of the units: an index would save little"
+        problem = (
+            f"a piece of {finest.piece_length} bytes may be in {share:.0%} of the units: an index would save little"
+        )
         return None, f"{problem}; whole values are found by an index of the column, their beginnings by bounds"
     if num_files > 1 and named > _MAX_NAMED_SHARE and not finest.pieces:
         return None, f"a value is in {named:.0%} of the units: an index would name most of them, and save little"
@@ -354,7 +363,8 @@ def _recommend(
         if reads(best) > _CHEAP_BYTES and reads(finer) <= reads(best) * _MAX_READ_SHARE:
             best = finer
     name = best.granularity.replace("_", " ")
-    reason = f"{name}: a lookup reads {format_bytes(reads(best))} of the column to find the rows of a key"
+    sought = f"a piece of {best.piece_length} bytes" if best.pieces else "a key"
+    reason = f"{name}: a lookup reads {format_bytes(reads(best))} of the column to find the rows of {sought}"
     if best is not coarsest:
         extra = best.num_bytes - coarsest.num_bytes
         other = coarsest.granularity.replace("_", " ")

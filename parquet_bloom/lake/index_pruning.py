@@ -185,6 +185,9 @@ class IndexPruner:
     def _make_skipped(self, verdict: int) -> FileSelection:
         """Return the selection for a file without matching rows, with the reason of a verdict."""
         reason = self._predicate.verdicts[verdict].reason.replace(" by its filter", "")
+        for name in self._grams:
+            column = first_column(self._keys[name].expression)
+            reason = reason.replace(f"'{name}' is absent", f"a gram of '{column}' is absent")
         return FileSelection(True, False, None, f"the index says: {reason}")
 
     def _evaluate_segment(self, i: int, segment: Segment) -> NDArray[np.int32]:
@@ -278,7 +281,7 @@ class IndexPruner:
             results.append(ProbeResult(maybe[units[probe.positions]]))
         return results
 
-    def _count_grams(self, probes: Sequence[FilterProbe], grams: Mapping[int, str], matches: PartMatches) -> None:
+    def _count_grams(self, probes: Sequence[FilterProbe], grams: Mapping[int, bytes], matches: PartMatches) -> None:
         """Count the units of the grams that are asked for."""
         hashes = np.concatenate([probe.hashes for probe in probes]).tolist()
         counts = dict(zip(hashes, np.bincount(matches.queries, minlength=len(hashes)).tolist(), strict=True))
@@ -289,14 +292,21 @@ class IndexPruner:
 
     def describe_grams(self) -> list[str]:
         """Return what grams were asked for, in how many units each may be, and of which conditions there are none."""
-        units = sum(segment.info.num_units for segment in self.state.segments)
+        granularity = self.state.manifest.granularity.replace("_", " ")
         lines = []
         for name, grams in self._grams.items():
-            shown = [f"{text!r} in {self._gram_counts.get((name, h), 0):,}" for h, text in grams.items()]
-            lines.append(
-                f"{name}, of {count(units, self.state.manifest.granularity.replace('_', ' '))}: {', '.join(shown)}"
-            )
+            units = sum(_count_covered(segment, self._keys[name].expression) for segment in self.state.segments)
+            shown = [
+                f"'{gram.decode(errors='backslashreplace')}' in {self._gram_counts.get((name, h), 0):,}"
+                for h, gram in grams.items()
+            ]
+            lines.append(f"{name}, of {count(units, granularity)}: {', '.join(shown)}")
         return lines + self._without_grams
+
+
+def _count_covered(segment: Segment, column: str) -> int:
+    """Return how many units of a segment have values of a column in the index."""
+    return int(np.diff(segment.files.first_units)[segment.files.parts(column) != NOT_COVERED].sum())
 
 
 def _match_columns(names: Sequence[str], indexed: Sequence[str], ignore_case: bool) -> dict[str, str]:

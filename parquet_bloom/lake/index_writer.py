@@ -13,6 +13,7 @@ import pyarrow as pa
 
 from ..errors import ParquetBloomError, UnknownColumnError
 from ..file.column_hashes import hash_distinct
+from ..predicate.key_expression import hint_at_expressions
 from ..predicate.pruning_statistics import ColumnShape
 from ..storage import Entry
 from ..storage.index_folder import Folder
@@ -297,7 +298,9 @@ class _Appending:
         if self._missing and read:
             suffix = f" in any of {read:,} files" if read > 1 else ""
             path = None if suffix else entries[0].path
-            raise UnknownColumnError(f"no such column{suffix}", path=path, column=min(self._missing))
+            column = min(self._missing)
+            problem = f"no such column{suffix}{hint_at_expressions(column)}"
+            raise UnknownColumnError(problem, path=path, column=column)
 
     def _add_result(self, result: HashedRowGroup, opened_file: OpenedDataFile, filesystem: object | None) -> None:
         if not self._begun:

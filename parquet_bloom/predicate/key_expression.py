@@ -143,6 +143,13 @@ def parse_key(text: str) -> str:
     return _unquote(text) if is_quoted and isinstance(parse_key(_unquote(text)), KeyExpression) else text
 
 
+def hint_at_expressions(column: str) -> str:
+    """Return what to add to an error about a column that no file has: a text that is no expression is a column."""
+    if isinstance(column, KeyExpression) or "(" not in column:
+        return ""
+    return "; nor is it an expression: lower(x), upper(x), CAST(x AS STRING), grams(x), grams(lower(x)) or (x, y)"
+
+
 def first_column(column: str) -> str:
     """Return the column that an expression has first; a column is its own."""
     return column.columns[0] if isinstance(column, KeyExpression) else column

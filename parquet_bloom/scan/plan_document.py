@@ -169,6 +169,8 @@ def _describe_notes(plan: ScanPlan, details: PlanDetails, totals: Counter[str]) 
     if plan.unopened_files:
         causes = "; ".join(describe_unopened(plan))
         yield f"{count(plan.unopened_files, 'file')} not opened ({causes}): their row groups are not counted."
+    for note in plan.index_notes:
+        yield f"Of the index: {note}."
     for doubt in plan.index_doubts:
         yield f"The index is doubtful, so more may be read than necessary: {shorten(doubt)}"
     for doubt in truncate_list(plan.zone_doubts):

@@ -345,3 +345,14 @@ def test_expressions(indexed, run):
     done = run("index", "lookup", "e.index", "(tenant, n)", "5")
     assert done.code == 2
     assert "tuples of 2 values" in done.err
+
+
+def test_grams(here, run):
+    assert run("index", "create", "names.index", "grams(name)", "--lake", "lake").code == 0
+    assert run("index", "append", "names.index").code == 0
+    done = run("prune", "lake", "--index", "names.index", "--where", "name LIKE '%n2000%' OR name LIKE '%zz%'")
+    assert "grams(name), of 3 files: 'n" in done.err
+    assert "grams(name) cannot tell where name LIKE '%zz%': no text of 3 bytes" in done.err
+    [advice, *_] = run("index", "advise", "lake", "grams(name)", "--format", "json").document["granularities"]
+    assert advice["pieces"]["4"] < 1
+    assert advice["piece_bytes"] == 4

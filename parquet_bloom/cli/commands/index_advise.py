@@ -27,6 +27,8 @@ COLUMNS = (
     Column("bytes_read", "reads", right=True, text=lambda value: f"{value:,}"),
     Column("pages_read", "pages", right=True, text=lambda value: "?" if value is None else f"{value:.1f}"),
     Column("bytes_read_without_pages", "or reads", right=True, text=lambda value: f"{value:,}"),
+    Column("pieces", "pieces", rare=lambda row: True),  # a line below the table has them
+    Column("piece_bytes", "piece bytes", rare=lambda row: True),
 )
 
 
@@ -69,8 +71,9 @@ def advise(output: Output, given: IndexAdviseOptions) -> int:
               a page index
     or reads  the same of files in an object store without a page index
 
-    For grams(COLUMN) a piece of text of 12 bytes stands in place of a key, and
-    the last lines say how well shorter and longer ones are found.
+    For grams(COLUMN) a piece of text of 12 bytes, or half of a shorter text,
+    stands in place of a key, and the last lines say how well shorter and longer
+    ones are found.
 
     Exit codes: 0 a granularity is recommended, 1 no index is, 2 error.
 
@@ -91,7 +94,8 @@ def advise(output: Output, given: IndexAdviseOptions) -> int:
     with output.rows("granularities", COLUMNS) as rows:
         for one in advice.granularities:
             row = asdict(one) | {"zone_rows": one.zone_rows or None}
-            row["pieces"] = [piece._asdict() for piece in one.pieces]
+            row["pieces"] = {str(piece.length): piece.named for piece in one.pieces}
+            row["piece_bytes"] = one.piece_length or None
             rows.add(row | {"recommended": one.granularity == advice.recommended})
         rows.facts |= {"column": advice.column, "page_index": advice.page_index}
         rows.facts |= {"reason": advice.reason, "create_command": advice.command or None}

@@ -33,7 +33,7 @@ from ...lake.postings_writer import PartShape, write_sorted
 from ...lake.segment import SegmentBuilder, part_name
 from ...lake.sorted_runs import SortedRuns
 from ...lake.units import FILE, Units
-from ...predicate.key_expression import KeyExpression
+from ...predicate.key_expression import KeyExpression, hint_at_expressions
 from ...predicate.pruning_statistics import ColumnShape
 from ...storage import Entry, resolve_filesystem
 from ...storage.index_folder import Folder
@@ -103,7 +103,9 @@ class SegmentJobs:
             if num_read and self._missing:
                 scope = f" in any of {num_read:,} files" if num_read > 1 else ""
                 path = None if scope else entries[0].path
-                raise UnknownColumnError(f"no such column{scope}", path=path, column=min(self._missing))
+                column = min(self._missing)
+                problem = f"no such column{scope}{hint_at_expressions(column)}"
+                raise UnknownColumnError(problem, path=path, column=column)
         except BaseException:
             for segment in built:
                 self._delete_files(segment.name)
