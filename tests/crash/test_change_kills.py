@@ -11,11 +11,11 @@ from collections import Counter
 from pathlib import Path
 
 import pytest
-from changes import KINDS, Change, TableStage, draw_other, find_leftovers, open_for_others, open_table
 from faulty import AFTER, BEFORE, EVER, KILL, Commands, Outcome, Rule
 from scenarios import moments
 from support.random_cases.hunting import seeds
 from support.scale import scaled
+from table_stage import KINDS, Change, TableStage, draw_other, find_leftovers, open_for_others, open_table
 from test_faults import KINDS as FAILURES
 
 from parquet_bloom.file.file_rewrite import sweep

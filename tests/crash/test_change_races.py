@@ -13,7 +13,10 @@ from collections import Counter
 from pathlib import Path
 
 import pytest
-from changes import (
+from faulty import ASK, BEFORE, Call, Commands, Rule
+from support.random_cases.hunting import seeds
+from support.scale import scaled
+from table_stage import (
     KINDS,
     OTHERS,
     Change,
@@ -25,9 +28,6 @@ from changes import (
     open_for_others,
     open_table,
 )
-from faulty import ASK, BEFORE, Call, Commands, Rule
-from support.random_cases.hunting import seeds
-from support.scale import scaled
 
 from parquet_bloom.errors import UnknownColumnError
 
