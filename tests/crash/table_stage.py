@@ -453,7 +453,7 @@ class TableStage:
         """Carry out a change in a process that is counted and cut."""
         under = [self.folder, self._room / "scratch"]
         arguments = [self.kind, os.fspath(self.folder), json.dumps(change)]
-        return self._commands.run(arguments, under, rules, program="changes", **options)
+        return self._commands.run(arguments, under, rules, program="table_stage", **options)
 
     def read(self) -> Rows:
         return read(self.kind, self.folder)
