@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import zlib
 from base64 import b64decode, b64encode
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 
@@ -11,6 +12,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from ..core.hash.xxh64 import hash_keys
 from ..core.index.grams import NUM_PAIRS, count_pairs, list_grams
 from ..core.keys import Keys
 from .arrow_keys import keys_of
@@ -18,6 +20,12 @@ from .arrow_keys import keys_of
 _MOST_ASKED = 8  # grams of a piece: each takes a read of the index, and the shorter ones say less
 _LEVELS_A_BIT = 10  # levels of rarity between a number of pairs and half of it
 _SCATTER = np.uint64(0x9E3779B97F4A7C15)  # orders pairs of one level: as one order as any other, and the same for ever
+
+
+def hash_grams(grams: Sequence[bytes]) -> NDArray[np.uint64]:
+    """Return the hashes of grams, as `core.index.grams` has them: each packed into eight bytes."""
+    packed = np.array([int.from_bytes(gram, "little") for gram in grams], "<u8")
+    return hash_keys(Keys.fixed(packed, 8, len(packed)))
 
 
 @dataclass(frozen=True)

@@ -12,11 +12,11 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from ..core.hash.xxh64 import Keys, hash_keys
 from ..errors import PredicateError
 from ..file.column_hashes import combine_hashes
 from ..hashing.coerce import HashedLiterals, hash_literals
 from ..hashing.column_type import ColumnType, from_arrow
+from ..hashing.gram_weights import hash_grams
 from ..predicate import tree
 from ..predicate.calls import add_other, hash_texts
 from ..predicate.key_expression import GRAMS, TUPLE, KeyExpression
@@ -196,8 +196,7 @@ class IndexedKey:
 
 def _hash_grams(values: Sequence[Any], _: ColumnType) -> tuple[NDArray[np.uint64], NDArray[np.intp]]:
     """Return the hashes of grams, given by their texts as `_make_text` makes them; see `coerce.hash_all`."""
-    packed = [int.from_bytes(value.decode().encode("latin-1"), "little") for value in values]
-    return hash_keys(Keys.fixed(np.array(packed, "<u8"), 8, len(packed))), np.arange(len(packed) + 1)
+    return hash_grams([value.decode().encode("latin-1") for value in values]), np.arange(len(values) + 1)
 
 
 def _hash_lowered_grams(values: Sequence[Any], _: ColumnType) -> tuple[NDArray[np.uint64], NDArray[np.intp]]:
@@ -274,7 +273,7 @@ class KeyPredicate:
                 continue
             name = self._name(expression)
             every = [gram for some in grams for gram in some]
-            hashes = _hash_grams([_make_text(gram).encode() for gram in every], TEXT)[0].tolist()
+            hashes = hash_grams(every).tolist()
             self.grams.setdefault(name, {}).update(zip(hashes, every, strict=True))
             yield any_of(all_of(In(name, (_make_text(gram),)) for gram in some) for some in grams)
 

@@ -9,9 +9,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from ..core.hash.xxh64 import Keys, hash_keys
 from ..file.gram_hashes import GramHashes
-from ..hashing.gram_weights import GramWeights
+from ..hashing.gram_weights import GramWeights, hash_grams
 from ..predicate.calls import OTHER
 from ..predicate.key_expression import KeyExpression
 from .hash_files import OpenedDataFile
@@ -80,8 +79,7 @@ def choose_usual(pieces: Sequence[PieceAdvice], texts: Sequence[bytes]) -> Piece
 
 
 def _find_share(grams: Sequence[bytes], units: Sequence[NDArray[np.uint64]]) -> float:
-    packed = np.array([int.from_bytes(gram, "little") for gram in grams], "<u8")
-    hashes = hash_keys(Keys.fixed(packed, 8, len(packed)))
+    hashes = hash_grams(grams)
     return sum(_has_all(unit, hashes) for unit in units) / len(units)
 
 

@@ -16,7 +16,7 @@ from ..errors import MalformedFooterError, ParquetBloomError
 from ..file.pages.page_lookup import PageLookup
 from ..file.pages.row_group_batch import RowGroupBatch, RowGroups
 from ..metadata.footer import SchemaLeaf
-from ..predicate.key_expression import GRAMS, KeyExpression, hint_at_expressions
+from ..predicate.key_expression import KeyExpression, hint_at_expressions, is_of_grams
 from ..storage import is_local, resolve_filesystem
 from ..util.arguments import require_integer
 from ..util.messages import format_bytes
@@ -183,7 +183,7 @@ def advise_index(
     if not entries:
         raise ParquetBloomError("the lake has no files to look at")
     chosen = np.unique(np.linspace(0, len(entries) - 1, min(sample, len(entries))).astype(int)).tolist()
-    if isinstance(key, KeyExpression) and key.function == GRAMS:
+    if is_of_grams(key):
         key = learn_weights(key, entries, filesystem, listing.table_columns)
     samples = []
     for number in chosen:
@@ -212,7 +212,7 @@ def _read_sample(opened: OpenedDataFile, column: str, considered: Sequence[Units
     distinct = np.unique(np.concatenate([*by_row_group, np.empty(0, np.uint64)]))
     values = {FILE: len(distinct), ROW_GROUP: sum(map(len, by_row_group))}
     kept, texts = {}, []
-    if isinstance(column, KeyExpression) and column.function == GRAMS:
+    if is_of_grams(column):
         kept = {FILE: [distinct], ROW_GROUP: list(map(np.sort, by_row_group[:_MOST_UNITS]))}
         texts = draw_texts(opened, column, random.Random(0))
     for units in considered:
@@ -347,7 +347,7 @@ def _recommend(
 
     coarsest, finest = options[0], options[-1]
     named = coarsest.candidates / max(1, coarsest.units)
-    if isinstance(column, KeyExpression) and column.function == GRAMS and not finest.pieces:
+    if is_of_grams(column) and not finest.pieces:
         problem = f"the texts are shorter than {LENGTHS[0]} bytes: an index of pieces of them would save little"
         return None, f"{problem}; whole values are found by an index of the column"
     if finest.pieces and finest.candidates > finest.units * _MAX_NAMED_SHARE:

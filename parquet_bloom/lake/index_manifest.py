@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 from ..core.hash.xxh64 import hash_one
 from ..errors import BrokenIndexError, ConcurrentChangeError, IndexInUseError, ParquetBloomError, StorageError
 from ..hashing.column_type import ColumnType, type_from_json, type_to_json
-from ..predicate.key_expression import GRAMS, KeyExpression, first_column
+from ..predicate.key_expression import KeyExpression, first_column, is_of_grams
 from ..predicate.pruning_statistics import ColumnShape
 from ..storage.index_folder import Folder
 from . import json_checks as strict
@@ -327,7 +327,7 @@ def write(folder: Folder, manifest: IndexManifest) -> None:
 
 
 def _find_format(manifest: IndexManifest) -> int:
-    if any(expression.function == GRAMS for expression in manifest.expressions):
+    if any(map(is_of_grams, manifest.columns)):
         return _FORMAT_WITH_GRAMS
     if manifest.granularity == ZONE:
         return _FORMAT_WITH_ZONES
@@ -374,7 +374,7 @@ def _parse_columns(fields: Mapping[str, object]) -> tuple[str, ...]:
         KeyExpression.from_json(column, strict.fields(expressions[column])) if column in expressions else column
         for column in columns
     )
-    has_grams = any(isinstance(column, KeyExpression) and column.function == GRAMS for column in parsed)
+    has_grams = any(map(is_of_grams, parsed))
     if has_grams != (fields["format"] == _FORMAT_WITH_GRAMS):
         raise ValueError(f"an index of format {fields['format']} says something else of grams")
     return parsed

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from ..core.index.cuckoo import MOST_BUCKETS
 from ..errors import BrokenIndexError, ParquetBloomError
-from ..predicate.key_expression import GRAMS, KeyExpression, parse_key
+from ..predicate.key_expression import is_of_grams, parse_key
 from ..storage import Entry
 from .cuckoo_reader import CuckooReader
 from .cuckoo_writer import CuckooWriter
@@ -111,10 +111,6 @@ def require_layout_for(layout: str, columns: Sequence[str]) -> None:
 def most_units(layout: str, settings: Mapping[str, int]) -> int:
     """Return the largest number of units of a segment."""
     return 2 ** (64 - settings["prefix_bits"]) - 2 if layout == POSTINGS else 2**32 - 2
-
-
-def is_of_grams(column: str) -> bool:
-    return isinstance(column, KeyExpression) and column.function == GRAMS
 
 
 def find_prefix_bits(settings: Mapping[str, int], column: str) -> int:

@@ -14,12 +14,11 @@ from ..file.column_reader import ColumnReader
 from ..file.file_columns import find_sole_leaf, type_of
 from ..hashing.column_type import Kind
 from ..hashing.gram_weights import PairCounts
-from ..predicate.key_expression import KeyExpression
+from ..predicate.key_expression import KeyExpression, is_of_grams
 from ..storage import Entry, open_source
 from ..tables.table_footers import show_as_table
 from .hash_files import TableColumns
 from .index_manifest import IndexManifest
-from .layouts import is_of_grams
 
 _SAMPLE_BYTES = 4 << 20
 _SAMPLED_FILES = 16

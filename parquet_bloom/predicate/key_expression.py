@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple, Self
+from typing import TYPE_CHECKING, Any, NamedTuple, Self, TypeGuard
 
 import numpy as np
 import pyarrow as pa
@@ -153,6 +153,10 @@ def hint_at_expressions(column: str) -> str:
 def first_column(column: str) -> str:
     """Return the column that an expression has first; a column is its own."""
     return column.columns[0] if isinstance(column, KeyExpression) else column
+
+
+def is_of_grams(column: str) -> TypeGuard[KeyExpression]:
+    return isinstance(column, KeyExpression) and column.function == GRAMS
 
 
 def _quote(column: str) -> str:
