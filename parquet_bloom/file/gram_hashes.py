@@ -130,8 +130,7 @@ class _TextGrams:
             if has_others:
                 distinct.add(np.array([OTHER], np.uint64))
         keys = keys_of(texts)
-        hashes, next_text = self._extractor.extract(keys)
-        distinct.add(hashes)
+        next_text = 0
         while next_text < len(keys):
             hashes, next_text = self._extractor.extract(keys, next_text)
             distinct.add(hashes)

@@ -124,6 +124,12 @@ def find_listed_share(column: str) -> int:
     return _FREQUENT_SHARE if is_of_grams(column) else 0
 
 
+def make_shape(settings: Mapping[str, int], column: str, num_units: int) -> PartShape:
+    """Return the form of a part of a column's postings, of whatever hashes."""
+    prefix_bits, listed_share = find_prefix_bits(settings, column), find_listed_share(column)
+    return PartShape(prefix_bits, num_units, listed_share=listed_share)
+
+
 def writer(
     layout: str, settings: Mapping[str, int], column: str, path: str, filesystem: object | None, memory_limit: int
 ) -> PartWriter:
@@ -212,8 +218,6 @@ def merge(
     """Merge parts of a column into one; each comes with the new number of every unit, -1 for dropped ones."""
     if layout == POSTINGS:
         postings = [(reader, remap) for reader, remap in parts if isinstance(reader, PostingsReader)]
-        prefix_bits, listed_share = find_prefix_bits(settings, column), find_listed_share(column)
-        shape = PartShape(prefix_bits, num_units, listed_share=listed_share)
-        return merge_postings(postings, path, filesystem, shape, memory_limit)
+        return merge_postings(postings, path, filesystem, make_shape(settings, column, num_units), memory_limit)
     cuckoo = [(reader, remap) for reader, remap in parts if isinstance(reader, CuckooReader)]
     return merge_cuckoo(cuckoo, path, filesystem, num_units=num_units, memory_limit=memory_limit)

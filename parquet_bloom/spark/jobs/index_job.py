@@ -236,7 +236,7 @@ class SegmentJobs:
         for name, number in numbers.items():
             slices_of_part = {item.number: item.parts[name] for item in written if name in item.parts}
             key = decode_part_name(name)
-            shape = make_shape(self.manifest.settings, key[0], builder.num_units)
+            shape = layouts.make_shape(self.manifest.settings, key[0], builder.num_units)
             parts.append(ColumnPart(*key, self._fill_gaps(builder, number, slices_of_part, slices, shape)))
         return builder.with_parts(parts)
 
@@ -419,12 +419,6 @@ def decode_part_name(name: str) -> Key:
     if expression is not None:
         column = KeyExpression.from_json(column, expression)
     return column, column_type, ColumnShape(description["holds"]), description["meaning"], ()
-
-
-def make_shape(settings: Mapping[str, int], column: str, num_units: int) -> PartShape:
-    """Return the form of a part of a column, of whatever hashes."""
-    prefix_bits, listed_share = layouts.find_prefix_bits(settings, column), layouts.find_listed_share(column)
-    return PartShape(prefix_bits, num_units, listed_share=listed_share)
 
 
 @dataclass
@@ -700,7 +694,7 @@ class WriteTask:
         for i, (part, runs) in enumerate(parts.items()):
             path = folder.path_of(part_name(attempt, i, POSTINGS, number))
             keys, (first, last) = runs.sort(), self.slices.range_of(number)
-            shape = make_shape(self.settings, decode_part_name(part)[0], self.num_units)
+            shape = layouts.make_shape(self.settings, decode_part_name(part)[0], self.num_units)
             shape = replace(shape, first=first, last=last, num_entries=runs.num_keys)
             written[part] = write_sorted(path, folder.filesystem, keys, shape)
             runs.close()
