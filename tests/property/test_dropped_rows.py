@@ -43,7 +43,8 @@ def test_random_rows_of_random_files(tmp_path: Path, writer: str) -> None:
             parquet_bloom.embed(path, plain, keep_footer=rng.random() < 0.3, replace=True)
         gone = set(rng.sample(range(rows), rng.choice([0, 1, min(rows, 3), rows // 2, rows])))
         try:
-            assert_without(path, gone, target)
+            # pyarrow stores the whole dictionary of a dictionary-encoded column in each row group.
+            assert_without(path, gone, target, trims=writer == "pyarrow")
             for name in plain[:2]:
                 values = [value for number, value in enumerate(read[name].to_pylist()) if number not in gone]
                 value = rng.choice(values) if values else None

@@ -17,7 +17,7 @@ from support import corpus
 from support.dropped_rows import CODEC, ENCODINGS, STATISTICS, assert_without, chunks, decoded_pages, read_with, without
 from support.oracle import oracle
 from support.oracle.oracle import BINARY, I32, I64, STRUCT, Struct
-from support.writers import encrypted_files, peers, surgery
+from support.writers import encrypted_files, peers, random_files, surgery
 from support.writers.typed_columns import ARROW_TYPES, FORMATS, draw_values, write_options
 
 import parquet_bloom
@@ -271,6 +271,16 @@ def test_dictionaries_that_are_used_but_for_one_value(tmp_path, rows):
     assert assert_without(path, rows, target, trims=True).trimmed == 2
     assert b"%059d" % 58 in decoded_pages(target)
     assert b"%059d" % 59 not in decoded_pages(target)
+
+
+def test_dictionaries_without_entries_are_copied(tmp_path):
+    """So DataFusion writes a row group of nulls alone: its dictionary takes no byte, and its filter stays."""
+    path, target = tmp_path / "a.parquet", tmp_path / "b.parquet"
+    table = pa.table({"key": ["a", "b", "a", None, None, None]})
+    random_files.by_datafusion(random.Random(0), table, path, 3, dictionary_enabled=True, statistics_enabled="none")
+    parquet_bloom.embed(path, ["key"])
+    report = assert_without(path, [1], target)
+    assert (report.trimmed, report.lost) == (0, [])
 
 
 @pytest.mark.parametrize("rows", [GONE, range(GROUP)])
