@@ -21,7 +21,6 @@ from ..hashing.column_type import (
     ColumnType,
     Domain,
     Kind,
-    decimal_length,
     decode_bound,
     integer_range,
     is_legacy_ordered,
@@ -30,10 +29,10 @@ from ..hashing.column_type import (
     make_domain_array,
     may_wrap,
 )
-from ..metadata.footer import PHYSICAL_TYPES, Footer, SchemaLeaf, Statistics
+from ..metadata.footer import PHYSICAL_TYPES, Footer, SchemaLeaf
 from ..metadata.thrift_compact import CHUNK_DTYPE, read_statistics
 from ..metadata.writer_rules import LEGACY, SHORTEST_CUT, Doubt
-from ..predicate.map_lookup import find_map, is_key
+from ..predicate.map_lookup import find_column_of, find_map, is_key
 from ..predicate.pruning_statistics import (
     NO,
     UNKNOWN,
@@ -45,8 +44,11 @@ from ..predicate.pruning_statistics import (
     split_cut,
 )
 from ..predicate.reason import UNDECIDED, Reason, make_ignored
+from ..predicate.variant_names import parse_evidence
 from ..util.arrow_values import AnyArray
-from .file_columns import find_evidence_leaves, find_leaves, holds_elements, type_of
+from .chunk_bounds import decode_leaf_bounds, may_be_cut, may_be_cut_decimals
+from .file_columns import ShreddedPath, find_evidence_leaves, find_leaves, holds_elements, type_of
+from .variant_leaves import drop_incomplete, find_shredded
 
 if TYPE_CHECKING:
     from .bloom_file import BloomFile
@@ -121,6 +123,8 @@ class ColumnStatistics:
     starts : int64, offset of the filter's bitset in the file.
     num_bytes : int64, size of the bitset; 0 for a filter that cannot be used, UNREAD before its header is read.
     problems : why the filter cannot be used, or None.
+    incomplete : numbers of the row groups where it has not all values that evidence of the name is about, so that no
+        part of it, such as a page, is evidence of these.
     """
 
     leaf: SchemaLeaf
@@ -129,6 +133,7 @@ class ColumnStatistics:
     starts: NDArray[np.int64]
     num_bytes: NDArray[np.int64]
     problems: list[str | None]
+    incomplete: frozenset[int] = frozenset()
 
     @property
     def evidence(self) -> PruningStatisticsArray:
@@ -165,7 +170,7 @@ def shows_stored(file: CachedFooter, leaf: SchemaLeaf, row_groups: Iterable[int]
     """Return whether all integers of a column are known to be shown as stored, by statistics that were read before."""
     if not may_wrap(type_of(leaf)):
         return True
-    column: ColumnStatistics | None = file.columns.get(leaf.index)
+    column: ColumnStatistics | None = file.columns.get((leaf.index,))
     return column is not None and all(map(column.is_bounded, row_groups))
 
 
@@ -243,9 +248,18 @@ def _resolve_columns(file: BloomFile, key: StatisticsKey) -> ResolvedColumns:
     missing, doubts = [], []
     distrusted = trust.doubts(file) if trust else {}
     for name in names:
-        container = find_map(name)
+        container = find_column_of(name)
         leaves = find_evidence_leaves(file.leaves, name, ignore_case)
         distrust = distrusted.get(name) or distrusted.get(container)
+        of_variant = parse_evidence(name)
+        if of_variant is not None and find_leaves(file.leaves, container, ignore_case):
+            shredded = distrust or find_shredded(file.leaves, of_variant, ignore_case)
+            if leaves:
+                shredded = "the name may mean a column, or a path of a Variant"
+            columns[name] = None if isinstance(shredded, str) else _find_path_column(file, shredded)
+            doubts += [make_ignored(shredded, container)] if isinstance(shredded, str) else []
+            holds[name] = ColumnShape.VALUES
+            continue
         if not leaves and (container == name or not find_leaves(file.leaves, container, ignore_case)):
             missing.append(name)
         elif not leaves:
@@ -258,13 +272,21 @@ def _resolve_columns(file: BloomFile, key: StatisticsKey) -> ResolvedColumns:
         columns[name] = None
         if len(leaves) == 1:
             columns[name] = FileColumn.of(file.footer, leaves[0])
-            holds[name] = _find_shape(leaves[0], name if container == name else leaves[0].name, ignore_case)
+            holds[name] = _find_shape(leaves[0], name if find_map(name) == name else leaves[0].name, ignore_case)
             doubt = file.footer.describe_doubts(leaves[0])
             if doubt:
                 doubts.append(Reason(doubt, UNDECIDED, name))
     types = (None if column is None else column.column_type for column in columns.values())
     layout = _LAYOUTS.setdefault((*types, *holds.values(), len(missing), *doubts), next(_LAYOUT_NUMBERS))
     return ResolvedColumns(columns, holds, tuple(missing), tuple(doubts), layout)
+
+
+def _find_path_column(file: BloomFile, shredded: ShreddedPath) -> FileColumn | None:
+    """Return the column that has what a Variant has at a path."""
+    if shredded.leaf is None:
+        return None
+    residuals = tuple(FileColumn.of(file.footer, leaf) for leaf in shredded.residuals)
+    return FileColumn.of(file.footer, shredded.leaf)._replace(residuals=residuals)
 
 
 def file_statistics(
@@ -342,12 +364,15 @@ def _read_statistics(
 ) -> list[FileStatistics | ParquetBloomError]:
     """Read and cache the statistics of files with one schema."""
     footers: list[Footer] = list(map(_FOOTER, files))
-    columns: dict[int, tuple[FileColumn, ColumnEvidence, NDArray[np.int64]]] = {}
+    columns: dict[ColumnKey, tuple[FileColumn, ColumnEvidence, NDArray[np.int64]]] = {}
     for column in resolved.columns.values():
-        if column is not None and column.leaf.index not in columns:
+        if column is not None and column.key not in columns:
             evidence = read_column(footers, column, draft)
+            if column.residuals:
+                residuals = [read_column(footers, other, draft) for other in column.residuals]
+                evidence = _drop_incomplete(evidence, residuals)
             unread = np.array([[0], [UNREAD]], np.int64).repeat(len(evidence.locations), axis=1)
-            columns[column.leaf.index] = column, evidence, unread
+            columns[column.key] = column, evidence, unread
     results: list[FileStatistics | ParquetBloomError] = []
     start = 0
     for number, (file, footer) in enumerate(zip(files, footers, strict=True)):
@@ -356,12 +381,17 @@ def _read_statistics(
         if 0 in num_rows:
             num_rows = [None if footer.empty_row_groups[i] else rows for i, rows in enumerate(num_rows)]
         own, error = {}, None
-        for index, (column, evidence, bitsets) in columns.items():
+        for key_of_column, (column, evidence, bitsets) in columns.items():
             error = error or evidence.errors.get(number)
             part = StatisticsPart(evidence.evidence, evidence.locations, evidence.dictionaries, start, end)
             starts, num_bytes = bitsets[:, start:end]
             problems: list[str | None] = [None] * len(num_rows)
-            own[index] = ColumnStatistics(column.leaf, column.stored.name, part, starts, num_bytes, problems)
+            incomplete: frozenset[int] = frozenset()
+            if evidence.is_complete is not None:
+                incomplete = frozenset(np.flatnonzero(~evidence.is_complete[start:end]).tolist())
+            own[key_of_column] = ColumnStatistics(
+                column.leaf, column.stored.name, part, starts, num_bytes, problems, incomplete
+            )
         start = end
         if error is not None:
             results.append(error)
@@ -370,7 +400,7 @@ def _read_statistics(
         for name, column in resolved.columns.items():
             by_name[name] = None
             if column is not None:
-                by_name[name] = file.columns.setdefault(column.leaf.index, own[column.leaf.index])
+                by_name[name] = file.columns.setdefault(column.key, own[column.key])
         statistics = FileStatistics(
             by_name, resolved.holds, resolved.missing, resolved.doubts, tuple(num_rows), resolved.layout
         )
@@ -382,6 +412,9 @@ def _read_statistics(
 
 
 # ------------------------------------------------------------------------------------- a column in many footers
+
+
+ColumnKey = tuple[int, ...]
 
 
 class FileColumn(NamedTuple):
@@ -399,6 +432,8 @@ class FileColumn(NamedTuple):
     legacy_doubts : whether statistics without both bounds of today's fields are not believed.
     shortest_cut : length from which on an upper bound may be cut, see `decode_bounds`.
     bounds_show_nans : see `WriterRules`.
+    residuals : of a shredded path of a Variant, the columns that may have other values at the path, see
+        `variant_leaves.ShreddedPath`.
     """
 
     leaf: SchemaLeaf
@@ -412,6 +447,12 @@ class FileColumn(NamedTuple):
     legacy_doubts: bool
     shortest_cut: int
     bounds_show_nans: bool
+    residuals: tuple[FileColumn, ...] = ()
+
+    @property
+    def key(self) -> ColumnKey:
+        """What tells it from other columns of its file."""
+        return (self.leaf.index, *(column.leaf.index for column in self.residuals))
 
     @classmethod
     def of(cls, footer: Footer, leaf: SchemaLeaf) -> FileColumn:
@@ -442,12 +483,14 @@ class ColumnEvidence(NamedTuple):
         offset is -1 where there is none, or the column chunk is malformed.
     dictionaries : as in `ColumnStatistics`.
     errors : {number of a file: why its statistics cannot be read}.
+    is_complete : whether the column has all values that it is evidence of (bool); None if it has in all row groups.
     """
 
     evidence: PruningStatisticsArray
     locations: NDArray[np.int64]
     dictionaries: NDArray[np.int64]
     errors: dict[int, ParquetBloomError]
+    is_complete: NDArray[np.bool_] | None = None
 
 
 def read_column(footers: Sequence[Footer], column: FileColumn, draft: str | None = None) -> ColumnEvidence:
@@ -543,6 +586,16 @@ def read_column(footers: Sequence[Footer], column: FileColumn, draft: str | None
     return ColumnEvidence(evidence, locations, dictionaries, errors)
 
 
+def _drop_incomplete(evidence: ColumnEvidence, residuals: Sequence[ColumnEvidence]) -> ColumnEvidence:
+    """Return the evidence of a Variant's path without that of row groups in which the path may have other values."""
+    complete, is_complete = drop_incomplete(evidence.evidence, [residual.evidence for residual in residuals])
+    locations, dictionaries = evidence.locations.copy(), evidence.dictionaries.copy()
+    locations[~is_complete, 0] = -1
+    dictionaries[~is_complete, 1] = 0
+    errors = {number: error for one in (*residuals, evidence) for number, error in one.errors.items()}
+    return ColumnEvidence(complete, locations, dictionaries, errors, is_complete)
+
+
 def _locate_dictionaries(
     records: NDArray[np.void], usual: NDArray[np.bool_], ends: NDArray[np.int64]
 ) -> NDArray[np.int64]:
@@ -602,65 +655,6 @@ def _read_chunk(
         doubt=doubt,
         has_nulls=footer.chunk_has_nulls(row_group, leaf, record, statistics),
     )
-
-
-def decode_leaf_bounds(footer: Footer, leaf: SchemaLeaf, statistics: Statistics) -> tuple[Domain | None, Domain | None]:
-    """Return the bounds that statistics of a column of a file have, as `decode_bounds` does."""
-    return decode_bounds(statistics, type_of(leaf), footer.order_of(leaf), footer.writer_rules.shortest_cut)
-
-
-def may_be_cut(column_type: ColumnType) -> bool:
-    """Return whether upper bounds of a column may be cut: of texts and bytes of any length.
-
-    Those of a fixed length are not used if they are shorter.
-    """
-    return column_type.physical == "BYTE_ARRAY" and column_type.kind in (Kind.STRING, Kind.BYTES)
-
-
-def decode_bounds(
-    statistics: Statistics, column_type: ColumnType, order: int, shortest_cut: int = 1
-) -> tuple[Domain | None, Domain | None]:
-    """Return the bounds of a column chunk's values, as domain values; None where nothing is known.
-
-    Statistics are used only where the format defines their order: one that is declared and supported, or for signed
-    numbers without one, also in the deprecated fields. NaN and bounds in the wrong order are ignored, and those that do
-    not bound what is shown.
-
-    Parameters
-    ----------
-    order : the declared order, see `column_type.Order`.
-    shortest_cut : length from which on an upper bound may be cut, unless it is declared exact, or not to be.
-    """
-    low_stored, high_stored = statistics.min_value, statistics.max_value
-    if not is_ordered(column_type, order):
-        return None, None
-    if low_stored is None and high_stored is None and is_legacy_ordered(column_type):
-        low_stored, high_stored = statistics.legacy_min, statistics.legacy_max
-    low = None if low_stored is None else decode_bound(low_stored, column_type)
-    high = None if high_stored is None else decode_bound(high_stored, column_type)
-    if not statistics.max_is_exact:
-        shortest = shortest_cut if statistics.max_is_exact is None else 1
-        if isinstance(high, bytes) and len(high) >= shortest and may_be_cut(column_type):
-            high = CutBound(high)
-        elif may_be_cut_decimals(column_type) and max(len(low_stored or b""), len(high_stored or b"")) >= SHORTEST_CUT:
-            return None, None
-    if any(bound is not None and is_nan(bound) for bound in (low, high)):
-        return None, None
-    if column_type.physical == "INT96" and None in (low, high):  # one shows that the other may be none, either
-        return None, None
-    if low is not None and high is not None and low > high:  # type: ignore[operator]
-        return None, None
-    if may_wrap(column_type):  # both bounds are needed to know that no value is shown as another one
-        least, largest = integer_range(column_type)
-        if low is None or high is None or low < least or high > largest:  # type: ignore[operator]
-            return None, None
-    return low, high
-
-
-def may_be_cut_decimals(column_type: ColumnType) -> bool:
-    """Return whether a column has decimals so long that their bounds may be cut, and then are other numbers."""
-    is_text = column_type.kind is Kind.DECIMAL and column_type.physical == "BYTE_ARRAY"
-    return is_text and decimal_length(column_type.precision or 0) > SHORTEST_CUT
 
 
 def _believe(column: FileColumn, stored: NDArray[np.void], num_values: NDArray[np.int64]) -> NDArray[np.bool_]:

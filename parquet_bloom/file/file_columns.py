@@ -7,13 +7,14 @@ from collections import OrderedDict
 from collections.abc import Sequence
 from contextlib import suppress
 from functools import lru_cache
-from typing import Protocol, TypeVar
+from typing import NamedTuple, Protocol, TypeVar
 
 from ..errors import UnknownColumnError, UnusualPageError
 from ..hashing.column_type import ColumnType, from_parquet
 from ..metadata.footer import REPEATED, REQUIRED, SchemaLeaf, read_repetition
 from ..metadata.page_decode import StoredColumn
 from ..predicate.map_lookup import find_map, is_key
+from ..variant.variant_path import VariantPath, parse_path
 
 WIDTHS = {"BOOLEAN": 1, "INT32": 4, "INT64": 8, "INT96": 12, "FLOAT": 4, "DOUBLE": 8, "BYTE_ARRAY": 0}
 """The bytes per value of types that have a width, booleans taken out of their bits; 0 for byte arrays."""
@@ -119,15 +120,75 @@ def spellings(leaves: Sequence[Named], name: str) -> list[str]:
     return list(dict.fromkeys(leaf.name[: len(name)] for leaf in find_leaves(leaves, name, ignore_case=True)))
 
 
+class ShreddedPath(NamedTuple):
+    """The columns of a file that what a Variant has at a path is stored in.
+
+    Attributes
+    ----------
+    leaf : what is of the column's type; None if there is no such column.
+    residuals : what is of other types: of the groups around the path, and last of the path itself.
+    """
+
+    leaf: SchemaLeaf | None
+    residuals: tuple[SchemaLeaf, ...]
+
+
+def find_variant_path(
+    leaves: Sequence[SchemaLeaf], column: str, path: VariantPath, ignore_case: bool = False
+) -> ShreddedPath | None:
+    """Return where a file stores what a Variant has at a path; None if the column of this name is no Variant.
+
+    A Variant is a group of `metadata`, `value` and perhaps `typed_value`, by name, with or without the annotation,
+    and not in a list. The fields of an object that have columns of their own are groups of `value` and `typed_value`
+    within the object's `typed_value`. Source: the Parquet format's VariantShredding.md.
+
+    Parameters
+    ----------
+    ignore_case : of the Variant's own name: the names in its path are compared as they are.
+    """
+    found = find_leaves(leaves, column, ignore_case)
+    names = found[0].path if found else ()
+    depth = next((depth for depth in range(1, len(names)) if len(".".join(names[:depth])) == len(column)), 0)
+    group = names[:depth]
+    by_path = {leaf.path: leaf for leaf in found if leaf.path[:depth] == group}
+    metadata = by_path.get((*group, _METADATA))
+    is_variant = metadata is not None and metadata.physical == "BYTE_ARRAY" and not metadata.repeated
+    if not depth or not is_variant or len(by_path) < len(found):
+        return None
+    groups = [group]
+    for step in path.parts:
+        group = (*group, _TYPED_VALUE, str(step))
+        groups.append(group)
+    is_field = not any(isinstance(step, int) for step in path.parts)
+    leaf = by_path.get((*group, _TYPED_VALUE)) if is_field else None
+    residuals = (by_path.get((*group, _VALUE)) for group in groups)
+    return ShreddedPath(
+        None if leaf is None or leaf.repeated else leaf, tuple(one for one in residuals if one is not None)
+    )
+
+
+def _find_named_path(leaves: Sequence[AnyLeaf], name: str) -> list[AnyLeaf]:
+    """Return the column of a path of a Variant, such as `v:a.b`; none if there is no such column."""
+    at = name.find(":")
+    while at > 0:
+        if find_leaves(leaves, f"{name[:at]}.{_METADATA}"):
+            text = name[at + 1 :]
+            path = parse_path(f"${text}" if text.startswith("[") else text)
+            found = find_variant_path(leaves, name[:at], path)  # type: ignore[arg-type]
+            return [found.leaf] if found is not None and found.leaf is not None else []  # type: ignore[list-item]
+        at = name.find(":", at + 1)
+    return []
+
+
 def find_leaf(leaves: Sequence[AnyLeaf], name: str, path: str | None = None) -> AnyLeaf:
-    """Return the one leaf of a given name; a list or struct with a single leaf may be given by its own name.
+    """Return the one leaf of a given name, or path of a Variant; what has a single leaf may be given by its own name.
 
     Raises
     ------
     UnknownColumnError
         There is no such column, or more than one: a group's leaves, or leaves of the same dotted path.
     """
-    matches = find_leaves(leaves, name)
+    matches = find_leaves(leaves, name) or _find_named_path(leaves, name)
     if len(matches) == 1:
         return matches[0]
     if not matches:
@@ -190,6 +251,7 @@ def holds_elements(leaf: SchemaLeaf, name: str, ignore_case: bool = False) -> bo
 # Fields of a schema's element, and two of their values.
 _REPETITION, _CONVERTED, _LOGICAL = 3, 6, 10
 _REPEATED, _LIST = 2, 3
+_METADATA, _VALUE, _TYPED_VALUE = "metadata", "value", "typed_value"
 _MAP, _MAPS = 2, (1, 2)  # a LogicalType; ConvertedTypes MAP and, in old files, MAP_KEY_VALUE
 
 

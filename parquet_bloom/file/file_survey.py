@@ -19,8 +19,8 @@ from ..metadata.footer import SchemaLeaf
 from ..metadata.page_index import read_page_header
 from ..storage.paths import GivenPath
 from .bloom_file import BloomFile, open
+from .chunk_bounds import decode_leaf_bounds
 from .column_reader import ColumnReader
-from .column_statistics import decode_leaf_bounds
 from .file_columns import find_leaves, type_of
 
 Sizing = Callable[[int, float], int]

@@ -34,7 +34,7 @@ class CachedFooter:
     filter_headers : {offset: bytes at that offset} of the filter headers that were read.
     pages : {(row group, leaf index): page index}; None where the page index cannot be used.
     page_headers : {offset of a column chunk: its page headers} of large chunks of local files; see `PageHeaders`.
-    columns : `ColumnStatistics` of `file.statistics`, by the leaf's number.
+    columns : `ColumnStatistics` of `file.column_statistics`, by `FileColumn.key`.
     derived : values that readers have computed from the footer, by the readers' keys, so as to compute them once.
     extents : other ranges that were read, kept for objects in a store, whose filters are probed again and again.
     original : the entry that this one shows in another way; None for the file's own.
@@ -45,7 +45,7 @@ class CachedFooter:
     filter_headers: dict[int, bytes] = field(default_factory=dict)
     pages: dict[tuple[int, int], CachedPageIndex | None] = field(default_factory=dict)
     page_headers: dict[int, bytes] = field(default_factory=dict)
-    columns: dict[int, Any] = field(default_factory=dict)
+    columns: dict[tuple[int, ...], Any] = field(default_factory=dict)
     derived: dict[str, Any] = field(default_factory=dict)
     extents: Extents = field(default_factory=Extents)
     original: CachedFooter | None = None

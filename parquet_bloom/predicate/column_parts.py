@@ -24,6 +24,7 @@ from .tree import (
     MapLookup,
     Node,
     NotContains,
+    VariantLookup,
     all_of,
     any_of,
     fold,
@@ -95,7 +96,7 @@ def find_column_parts(node: Node) -> list[PredicatePart]:
     for place, item in enumerate(to_postfix(node)):
         if isinstance(item, Leaf):
             is_of_elements = isinstance(item, Contains) or find_map(item.column) != item.column
-            is_unknown = isinstance(item, NotContains | MapLookup)
+            is_unknown = isinstance(item, NotContains | MapLookup | VariantLookup)
             terms.append(_Term(None if is_unknown else (item.column, is_of_elements), item, place))
             continue
         assert isinstance(item, tuple)

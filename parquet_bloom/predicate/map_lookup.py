@@ -14,7 +14,27 @@ from numpy.typing import NDArray
 from ..errors import PredicateError
 from ..util.arrow_values import from_numpy, to_numpy
 from . import tree
-from .tree import And, CallNotIn, Contains, HasOtherType, HasType, IsNull, Leaf, MapLookup, Node, NotIn
+from .tree import (
+    And,
+    CallIn,
+    CallNotIn,
+    Compare,
+    Contains,
+    Equal,
+    HasOtherType,
+    HasType,
+    In,
+    IsNotNull,
+    IsNull,
+    Leaf,
+    Like,
+    MapLookup,
+    Matches,
+    Node,
+    NotIn,
+    VariantLookup,
+)
+from .variant_names import name_evidence, parse_evidence
 
 _KEY, _VALUE = ".key_value.key", ".key_value.value"
 
@@ -22,6 +42,12 @@ _KEY, _VALUE = ".key_value.key", ".key_value.value"
 def find_map(name: str) -> str:
     """Return the map of whose keys or values evidence has this name (see `to_evidence`); other names as they are."""
     return name.removesuffix(_KEY).removesuffix(_VALUE)
+
+
+def find_column_of(name: str) -> str:
+    """Return the column that evidence of a name is about: a map, a Variant, or the column itself."""
+    of_variant = parse_evidence(name)
+    return find_map(name) if of_variant is None else of_variant.column
 
 
 def is_key(name: str) -> bool:
@@ -34,13 +60,17 @@ def to_evidence(node: Node) -> Node:
 
     It is true for a row group that has a row for which the given one is true. Keys and values are named as the format
     names them, whatever names a file has for them; a leaf over these is over any number of values for each row. A
-    lookup of which evidence says nothing is kept, and named as the keys of its map.
+    lookup of which evidence says nothing is kept, and named as the keys of its map. What is asked of a path of a
+    Variant is named as `variant_names` says.
     """
     node = tree.drop_whole_names(node)
-    if not any(isinstance(leaf, MapLookup) for leaf in tree.leaves(node)):
+    if not any(isinstance(leaf, MapLookup | VariantLookup) for leaf in tree.leaves(node)):
         return node
 
     def replace_lookup(leaf: Leaf) -> Node | bool:
+        if isinstance(leaf, VariantLookup):
+            name = {leaf.column: name_evidence(leaf.column, leaf.path, leaf.target)}
+            return tree.rename_columns(leaf.condition if isinstance(leaf.condition, _DECIDED) else leaf, name)
         if not isinstance(leaf, MapLookup):
             return leaf
         keys, condition = leaf.column + _KEY, leaf.condition
@@ -52,6 +82,10 @@ def to_evidence(node: Node) -> Node:
     evidence = tree.find_residual(node, replace_lookup)
     assert isinstance(evidence, Node)
     return evidence
+
+
+_DECIDED = (Equal, In, Compare, CallIn, Like, Matches, IsNotNull)
+"""Conditions on a path of a Variant that its evidence decides: none that may be true for null, and no negation."""
 
 
 def find_evidence_columns(node: Node) -> set[str]:

@@ -54,6 +54,7 @@ from .tree import (
     NotLike,
     Or,
     PatternLeaf,
+    VariantLookup,
 )
 
 
@@ -489,7 +490,9 @@ class PruningPredicate:
             elif isinstance(leaf, HasOtherType):
                 self._rule_out(verdicts, slice(None), f"{name} is {column.column_type}", "type")
             return verdicts
-        if isinstance(leaf, NotContains | MapLookup) or (isinstance(leaf, NotIn | CallNotIn) and not leaf.values):
+        if isinstance(leaf, NotContains | MapLookup | VariantLookup) or (
+            isinstance(leaf, NotIn | CallNotIn) and not leaf.values
+        ):
             return verdicts
         if isinstance(leaf, IsNotNull) and column.holds is not ColumnShape.VALUES:
             return verdicts  # an empty list is not null, nor is a struct with only null fields

@@ -28,6 +28,8 @@ from ..hashing.column_type import JULIAN_EPOCH_DAY, NANOS_PER_DAY, ColumnType, D
 from ..metadata.page_match import Targets
 from ..util.arrow_values import from_numpy, make_array, make_scalar, to_numpy
 from ..util.lazy import late_module
+from ..variant.variant_path import parse_path
+from ..variant.variant_values import extract
 from .calls import find_results
 from .column_kinds import require_kind
 from .in_array import InArray, contain, find_targets
@@ -54,9 +56,11 @@ from .tree import (
     NotIn,
     OfWholeName,
     PatternLeaf,
+    VariantLookup,
     fold,
     negation,
 )
+from .variant_names import to_arrow_type
 
 if TYPE_CHECKING:
     import pyarrow.compute as pc
@@ -347,6 +351,9 @@ def row_mask(
         if isinstance(part, MapLookup):
             looked_up = pa.table({part.column: _look_up(table, part, timezone)})
             return row_mask(looked_up, part.condition, timezone=timezone, probes=cache)
+        if isinstance(part, VariantLookup):
+            looked_up = pa.table({part.column: _take_path(table, part)})
+            return row_mask(looked_up, part.condition, timezone=timezone, probes=cache)
         if isinstance(part, NotEqual | NotIn | IsNotNull) or (isinstance(part, CallNotIn) and part.is_exact):
             opposite = negation(part)
             assert isinstance(opposite, Leaf)
@@ -393,6 +400,15 @@ def _look_up(table: pa.Table, leaf: MapLookup, timezone: str) -> pa.ChunkedArray
         matches = pc.fill_null(_equals_any(chunk.keys, probes), make_scalar(False, pa.bool_()))
         values.append(take_first(chunk, to_numpy(matches).astype(np.bool_)))
     return pa.chunked_array(values, map_type.item_type)
+
+
+def _take_path(table: pa.Table, leaf: VariantLookup) -> pa.ChunkedArray:
+    """Return what each row's Variant has at a path, as the type that is asked for; null where there is nothing."""
+    column, target = find_column(table, leaf.column), to_arrow_type(leaf.target)
+    if column is None or pa.types.is_null(column.type):
+        return pa.chunked_array([pa.nulls(table.num_rows, target)])
+    values = extract(column, parse_path(leaf.path), target, try_cast=leaf.is_try, name=leaf.column)
+    return pa.chunked_array([values], target)
 
 
 def _keep(leaf: Leaf) -> Leaf | pa.ChunkedArray:

@@ -7,27 +7,27 @@ is an error that names it. No part recurses, and all take linear time.
 from __future__ import annotations
 
 import decimal
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable
 from dataclasses import replace
 from typing import NoReturn, TypeAlias, cast
 
 from ..errors import PredicateError
+from ..variant.variant_path import VariantPath, parse_path
 from . import literal
 from .patterns import ESCAPE, escape_like, normalize_like
+from .sql_groups import SqlGroup, build_tree, negate
 from .sql_tokens import ENDS, Kind, SqlText, T, shorten, unquote
-from .subject import DAY, Number, Subject, add, multiply
+from .subject import DAY, Number, Subject, VariantPart, add, multiply
 from .tree import (
     And,
-    Connective,
     Contains,
     HasType,
     Node,
-    Or,
     all_of,
     any_of,
-    merge_equalities,
     negation,
 )
+from .variant_names import parse_target
 
 SPARK = frozenset({"spark", "databricks"})
 """Dialects that are parsed as Spark's."""
@@ -81,6 +81,7 @@ _IN_TYPES = frozenset({"WITH", "WITHOUT", "PRECISION"})
 _FUNCTIONS = {"LOWER": "lower", "LCASE": "lower", "UPPER": "upper", "UCASE": "upper"}
 _DEFAULTS = frozenset({"COALESCE", "IFNULL", "NVL"})
 _CASTS = frozenset({"CAST", "TRY_CAST"})
+_PARTS = {"VARIANT_GET": False, "TRY_VARIANT_GET": True}  # -> whether what cannot be cast is null
 _LOOKUPS = frozenset({"ELEMENT_AT", "TRY_ELEMENT_AT", "MAP_EXTRACT", "MAP_EXTRACT_VALUE"})
 
 # Functions of a list column and a literal, or an array of literals of which any or all are to be contained.
@@ -173,7 +174,7 @@ def parse_sql(text: str, dialect: str | None = None) -> Node:
 
         text = translate(text, dialect)
     source = SqlText(text, spark)
-    return _build(source.fold(_Reader(source).read, _negate, _Group))
+    return build_tree(source.fold(_Reader(source).read, negate, SqlGroup))
 
 
 def fold_spark(
@@ -212,73 +213,6 @@ def fold_spark(
         return comparison(source.piece(start, stop), read), stop
 
     return source.fold(split, negation, join)
-
-
-# ------------------------------------------------------------------------------------------------------- connectives
-
-
-class _Group:
-    """Conditions joined by AND or OR. The tree is built of the whole group at once, see `_build`."""
-
-    __slots__ = ("children", "is_negated", "kind")
-
-    def __init__(self, kind: Kind, children: Sequence[_Part], is_negated: bool = False) -> None:
-        self.kind, self.children, self.is_negated = kind, children, is_negated
-
-
-_Part: TypeAlias = Node | _Group
-
-
-def _negate(part: _Part) -> _Part:
-    if isinstance(part, _Group):
-        return _Group(part.kind, part.children, not part.is_negated)
-    return _Group(And, [part], is_negated=True)
-
-
-def _build(root: _Part) -> Node:
-    """Build the tree of a condition as `tree.all_of`, `any_of` and `negation` would from its comparisons up.
-
-    They copy all children at each parenthesis and NOT. Here a negation is passed down to the comparisons, and groups
-    whose children become those of one node are gathered once: `a OR (b OR NOT (c AND d))` is one OR.
-    """
-    if isinstance(root, Node):
-        return root
-    done: list[Node] = []  # children of the nodes that are open, one node's after the other's
-    kinds: list[Kind | None] = [None]  # of these nodes
-    # The groups that are open: their other children, whether these are negated, and whether equalities among them are
-    # merged by an OR; where those that are done begin, and whether this group merges them, and whether it ends a node.
-    opened: list[tuple[Iterator[_Part], bool, bool, int, bool, bool]] = []
-    group: _Group | None = root
-    is_negated = is_merged = False
-    while group is not None:
-        is_negated ^= group.is_negated
-        kind = (Or if group.kind is And else And) if is_negated else group.kind
-        begins = kind is not kinds[-1]
-        if begins:
-            kinds.append(kind)
-            is_merged = False
-        merges = group.kind is Or and not is_merged
-        opened.append((iter(group.children), is_negated, is_merged or merges, len(done), merges, begins))
-        group = None
-        while group is None and opened:
-            children, is_negated, is_merged, start, merges, ends = opened[-1]
-            for child in children:
-                if isinstance(child, _Group):
-                    group = child
-                    break
-                node = negation(child) if is_negated else child
-                if isinstance(node, Connective) and type(node) is kinds[-1]:
-                    done.extend(node.children)
-                else:
-                    done.append(node)
-            else:
-                opened.pop()
-                if merges:
-                    done[start:] = merge_equalities(done[start:], is_negated)
-                ended = kinds.pop() if ends else None
-                if ended is not None and len(done) > start + 1:
-                    done[start:] = [ended(tuple(done[start:]))]
-    return done[0]
 
 
 # ------------------------------------------------------------------------------------------------------- comparisons
@@ -585,6 +519,10 @@ class _Reader:
         token = tokens[self._index]
         while depth or token == "::":
             self._index += 1
+            if token == "::" and isinstance(operand, Subject) and operand.part is not None:
+                operand = self._as_type(operand, self._read_target())
+                token = tokens[self._index]
+                continue
             if token == ")" and depth:
                 depth -= 1
             elif token in ("+", "-", "*") and depth:
@@ -647,6 +585,8 @@ class _Reader:
         # Spark is asked itself what a name means; one with two dots in a row, say, is no path anyway.
         is_whole = not self._spark and name == first and "." in name and all(name.split("."))
         subject = Subject(name, is_whole=is_whole)
+        if tokens[self._index] == ":":
+            return self._read_path(subject)
         if tokens[self._index] != "[":
             return subject
         self._index += 1
@@ -659,6 +599,53 @@ class _Reader:
             raise PredicateError("the key of a map is not NULL", column=subject.name)
         self._require(closing)
         return replace(subject, key=key)
+
+    def _read_path(self, subject: Subject) -> Subject:
+        """Read the path of a part of a Variant, from its colon on; the type is read as that of a cast."""
+        tokens, steps = self._tokens, list[str | int]()
+        while tokens[self._index] in (".", "[") or not steps:
+            opening = tokens[self._index]
+            self._index += 1
+            if opening == "[" or (not steps and tokens[self._index] == "["):
+                self._index += opening != "["
+                step = self._read_value()
+                if type(step) not in (str, int) or (isinstance(step, int) and step < 0):
+                    raise PredicateError("a part of a Variant has a name, or a number from 0 on", column=subject.name)
+                steps.append(cast("str | int", step))
+                self._require("]")
+            else:
+                steps.append(self._read_part())
+        path = parse_path(str(VariantPath(tuple(steps))))  # which refuses names that no engine takes in a path
+        return replace(subject, part=VariantPart(str(path), "", False))
+
+    def _read_part_call(self, is_try: bool) -> Subject:
+        """Read a function of a Variant, a path, and perhaps a type."""
+        self._index += 2
+        subject = self._subject(self._read_operand(calls=False))
+        self._column(subject)
+        self._require(",")
+        path = parse_path(self._read_text("variant_get"))
+        target = parse_target(self._read_text("variant_get")) if self._takes(",") else ""
+        self._require(")")
+        return replace(subject, part=VariantPart(str(path), target, is_try))
+
+    def _read_target(self) -> str:
+        """Read the type of a part of a Variant; return its canonical name."""
+        tokens, start = self._tokens, self._index
+        self._index += 1
+        if self._takes("("):
+            while tokens[self._index] and not self._takes(")"):
+                self._index += 1
+        while tokens[self._index].upper() in _IN_TYPES:
+            self._index += 1 if tokens[self._index].upper() == "PRECISION" else 3
+        return parse_target(" ".join(tokens[start : self._index]))
+
+    def _as_type(self, subject: Subject, target: str, is_try: bool = False) -> Subject:
+        """Return a part of a Variant as a type."""
+        assert subject.part is not None
+        if subject.part.target or not subject.is_value:
+            self._refuse("such a CAST")
+        return replace(subject, part=subject.part._replace(target=target, is_try=subject.part.is_try or is_try))
 
     def _read_part(self) -> str:
         """Read a name without dots."""
@@ -697,6 +684,8 @@ class _Reader:
             return self._read_default()
         if word in _LOOKUPS:
             return self._read_lookup()
+        if word in _PARTS:
+            return self._read_part_call(_PARTS[word])
         if not calls or not (is_cast or is_typed or word in _FUNCTIONS):
             self._refuse("" if word in _REFUSED else f"the function {self._tokens[self._index]}")
         self._index += 2
@@ -709,7 +698,10 @@ class _Reader:
             operand = self._cast(operand, _TYPES[word][()])
         else:
             self._require("AS")
-            operand = self._cast(operand, self._read_type())
+            if isinstance(operand, Subject) and operand.part is not None:
+                operand = self._as_type(operand, self._read_target(), word == "TRY_CAST")
+            else:
+                operand = self._cast(operand, self._read_type())
         if not self._takes(")"):
             self._refuse("such a CAST" if is_cast else "")
         return operand

@@ -5,7 +5,7 @@ from __future__ import annotations
 import datetime as dt
 import decimal
 from dataclasses import dataclass, replace
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 from ..errors import PredicateError
 from . import literal
@@ -30,6 +30,7 @@ from .tree import (
     NotEqual,
     OfWholeName,
     Or,
+    VariantLookup,
     all_of,
     any_of,
     call_text,
@@ -43,6 +44,14 @@ _ONE_DAY = dt.timedelta(days=1)
 _EXACT = decimal.Context(prec=decimal.MAX_PREC, Emax=decimal.MAX_EMAX, Emin=decimal.MIN_EMIN)
 Number: TypeAlias = int | decimal.Decimal
 _NUMBERS = (int, decimal.Decimal)
+
+
+class VariantPart(NamedTuple):
+    """What is meant of a Variant; see `tree.VariantLookup`."""
+
+    path: str
+    target: str
+    is_try: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,6 +68,7 @@ class Subject:
     default : what stands in place of null, in `coalesce`; None for nothing.
     key : of the column, a map, under which the value is that is meant; None for the column itself.
     is_whole : whether the name is not that of a path, though it has a dot.
+    part : of the column, a Variant, that is meant; None for the column itself.
     """
 
     name: str
@@ -69,16 +79,25 @@ class Subject:
     default: literal.Literal = None
     key: literal.Literal = None
     is_whole: bool = False
+    part: VariantPart | None = None
 
     @property
     def is_column(self) -> bool:
         """Whether it is a column by itself."""
-        return self.is_value and self.key is None
+        return self.is_value and self.key is None and self.part is None
 
     @property
     def is_value(self) -> bool:
-        """Whether it is a column, or a value of a map, by itself."""
+        """Whether it is a column, a value of a map or a part of a Variant, by itself."""
         return not (self.function or self.kind or self.default is not None)
+
+    @property
+    def is_within(self) -> bool:
+        """Whether conditions are on what `look_up` finds in the column, or by a whole name."""
+        return self.key is not None or self.part is not None or self.is_whole
+
+    def _alone(self) -> Subject:
+        return replace(self, key=None, part=None, is_whole=False)
 
     def add(self, number: Number) -> Subject:
         """Return the sum with a number.
@@ -100,8 +119,8 @@ class Subject:
         PredicateError
             A function is not compared for equality, or not with a text; or it cannot be solved for the column.
         """
-        if self.key is not None or self.is_whole:
-            return self.look_up(replace(self, key=None, is_whole=False).compare(operator, value))
+        if self.is_within:
+            return self.look_up(self._alone().compare(operator, value))
         if self.default is not None:
             without = replace(self, default=None).compare(operator, value)
             if _holds(self.default, operator, value, self.name):
@@ -118,8 +137,8 @@ class Subject:
 
     def is_in(self, values: tuple[literal.Literal, ...]) -> Node:
         """Return the predicate that it is one of some values; raises as `compare`."""
-        if self.key is not None or self.is_whole:
-            return self.look_up(replace(self, key=None, is_whole=False).is_in(values))
+        if self.is_within:
+            return self.look_up(self._alone().is_in(values))
         if self.default is not None or self.kind == DAY:
             if not values:
                 raise PredicateError("an IN without values is not supported here", column=self.name)
@@ -130,8 +149,8 @@ class Subject:
 
     def is_null(self) -> Node:
         """Return the predicate that it is null; raises as `compare`."""
-        if self.key is not None or self.is_whole:
-            return self.look_up(replace(self, key=None, is_whole=False).is_null())
+        if self.is_within:
+            return self.look_up(self._alone().is_null())
         if self.default is not None:
             raise PredicateError("coalesce with a literal is never null", column=self.name)
         return And((HasType(self.name, self.kind), IsNull(self.name))) if self.kind else IsNull(self.name)
@@ -142,8 +161,8 @@ class Subject:
 
     def is_like(self, pattern: str) -> Node:
         """Return the predicate that it matches a pattern of LIKE; equality where only one text does."""
-        if self.key is not None or self.is_whole:
-            return self.look_up(replace(self, key=None, is_whole=False).is_like(pattern))
+        if self.is_within:
+            return self.look_up(self._alone().is_like(pattern))
         self._require_text()
         require_like(pattern)
         prefix = find_prefix(pattern)
@@ -159,8 +178,8 @@ class Subject:
         PredicateError
             It is a function of a column other than `lower`, or engines map a character of the pattern differently.
         """
-        if self.key is not None or self.is_whole:
-            return self.look_up(replace(self, key=None, is_whole=False).is_like_in_any_case(pattern))
+        if self.is_within:
+            return self.look_up(self._alone().is_like_in_any_case(pattern))
         self._require_text()
         if self.function not in ("", "lower"):
             raise PredicateError(f"ILIKE of {self.function} is not supported: compare the column", column=self.name)
@@ -172,8 +191,8 @@ class Subject:
 
     def matches(self, pattern: str) -> Node:
         """Return the predicate that a regular expression is found in it."""
-        if self.key is not None or self.is_whole:
-            return self.look_up(replace(self, key=None, is_whole=False).matches(pattern))
+        if self.is_within:
+            return self.look_up(self._alone().matches(pattern))
         self._require_text()
         require_expression(pattern)
         return Matches(self.name, pattern, self.function, self.is_exact)
@@ -185,10 +204,15 @@ class Subject:
         return all_of(map(any_of, alternatives)) if pieces else None
 
     def look_up(self, condition: Node) -> Node:
-        """Return a condition on the column of the name as one on what is meant: perhaps what a map has under a key."""
+        """Return a condition on the column of the name as one on what is meant, perhaps within a map or a Variant."""
 
         def leaf(item: Leaf) -> Leaf:
             meant = item if self.key is None else MapLookup(self.name, self.key, item)
+            if self.part is not None:
+                if not self.part.target:
+                    text = f"variant_get({self.name}, '{self.part.path}', 'bigint')"
+                    raise PredicateError(f"a part of a Variant is compared as a type: {text}, say", column=self.name)
+                meant = VariantLookup(self.name, *self.part, item)
             return OfWholeName(self.name, meant) if self.is_whole else meant
 
         looked_up = find_residual(condition, leaf)

@@ -392,6 +392,42 @@ class MapLookup(Leaf):
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
+class VariantLookup(Leaf):
+    """A condition on what a Variant has at a path, as a type: `variant_get(column, '$.a', 'bigint') = value`.
+
+    It is null where the path leads nowhere, or to a Variant's null. What cannot be cast is an error, or null, too, in
+    `try_variant_get`. `condition` is over the value, and named as the Variant.
+
+    Attributes
+    ----------
+    path : canonical text of a `variant.variant_path.VariantPath`.
+    target : a type, by its canonical name of `variant.variant_types`.
+    """
+
+    column: str
+    path: str
+    target: str
+    is_try: bool
+    condition: Leaf
+
+    def __post_init__(self) -> None:
+        literal.check(self.column, ())
+        if isinstance(self.condition, VariantLookup | MapLookup | Contains | NotContains):
+            raise PredicateError("a lookup in a part of a Variant is not supported", column=self.column)
+        _name_condition(self)
+
+    @property
+    def literals(self) -> tuple[literal.Literal, ...]:
+        return self.condition.literals
+
+    def _key(self) -> tuple[object, ...]:
+        return (VariantLookup, self.path, self.target, self.is_try, self.condition._key())
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return VariantLookup, (self.column, self.path, self.target, self.is_try, self.condition)
+
+
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
 class OfWholeName(Leaf):
     """A condition on the column of exactly this name, which has a dot, even where a field of a struct has that name.
 
@@ -416,7 +452,7 @@ class OfWholeName(Leaf):
         return OfWholeName, (self.column, self.condition)
 
 
-def _name_condition(leaf: MapLookup | OfWholeName) -> None:
+def _name_condition(leaf: MapLookup | VariantLookup | OfWholeName) -> None:
     """Name the condition of a leaf as the leaf's column."""
     if leaf.condition.column != leaf.column:
         object.__setattr__(leaf, "condition", replace(leaf.condition, column=leaf.column))  # type: ignore[type-var]
@@ -529,6 +565,9 @@ def negation(node: Node) -> Node:
             return Compare(item.column, OPERATORS[item.operator], item.value)
         if isinstance(item, MapLookup):
             return MapLookup(item.column, item.key, cast(Leaf, leaf(item.condition)))
+        if isinstance(item, VariantLookup):
+            condition = cast(Leaf, leaf(item.condition))
+            return VariantLookup(item.column, item.path, item.target, item.is_try, condition)
         if isinstance(item, OfWholeName):
             return OfWholeName(item.column, cast(Leaf, leaf(item.condition)))
         opposite = _OPPOSITES[In if isinstance(item, In) else type(item)]
@@ -659,6 +698,9 @@ def to_text(node: Node, *, shown: int | None = None) -> str:
             name, item = _quote_part(item.column), item.condition
         if isinstance(item, MapLookup):
             name = f"{name}[{literal.to_text(item.key, brief=shown is not None)}]"
+            item = item.condition
+        if isinstance(item, VariantLookup):
+            name = f"{'try_' * item.is_try}variant_get({name}, {literal.to_text(item.path)}, '{item.target}')"
             item = item.condition
         if isinstance(item, _CallLeaf | PatternLeaf) and item.function:
             name = call_text(item.function, name)

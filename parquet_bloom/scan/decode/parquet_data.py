@@ -16,8 +16,9 @@ from numpy.typing import NDArray
 
 from ...errors import UnreadableColumnError, first_line
 from ...file.bloom_file import BloomFile
+from ...file.chunk_bounds import decode_leaf_bounds
 from ...file.column_reader import ColumnReader
-from ...file.column_statistics import ColumnCompatibility, decode_leaf_bounds, file_statistics
+from ...file.column_statistics import ColumnCompatibility, file_statistics
 from ...file.file_columns import select_leaves, type_of
 from ...file.metadata_cache import CachedFooter
 from ...file.page_checks import PageClaimError, PageWalk, find_unknown, require_pages, require_value_per_row
@@ -80,7 +81,11 @@ def select_rows_by_pages(
     if sum(len(leaf.literals) for leaf in tree.leaves(predicate.node)) > MAX_LITERALS:
         return None
     file_columns = file_statistics(file, predicate.columns)
-    leaves = {name: column.leaf for name, column in file_columns.columns.items() if column is not None}
+    leaves = {
+        name: column.leaf
+        for name, column in file_columns.columns.items()
+        if column is not None and row_group not in column.incomplete
+    }
     if file.cached.int96_unit:  # what is shown may be less than the least of what is stored
         leaves = {name: leaf for name, leaf in leaves.items() if leaf.physical != "INT96"}
     bounds_of = pages.find_bounds(leaves.values())

@@ -25,7 +25,7 @@ from ...file.column_statistics import ColumnCompatibility
 from ...file.file_columns import find_leaves, spellings
 from ...hashing.coerce import parse_date
 from ...predicate import tree
-from ...predicate.map_lookup import find_map
+from ...predicate.map_lookup import find_column_of
 from ...predicate.pruning import PruningPredicate
 from ...predicate.reason import Reason
 from ...predicate.row_filter import row_mask
@@ -335,7 +335,7 @@ class FileResidualEvaluator:
         return self._predicates[key]
 
     def _drop_untrusted(self, residual: Node, file: DataFile, trust: ColumnCompatibility) -> Node | bool:
-        untrusted = frozenset(map(find_map, file.find_doubts(trust)))
+        untrusted = frozenset(map(find_column_of, file.find_doubts(trust)))
         if not untrusted:
             return residual
         key = id(residual), untrusted

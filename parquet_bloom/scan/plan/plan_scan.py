@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING, Literal, TypeVar
 import numpy as np
 
 from ...file.metadata_cache import MetadataCache
-from ...predicate.map_lookup import find_map
+from ...predicate.map_lookup import find_column_of
 from ...predicate.pruning import PruningPredicate
 from ...predicate.tree import Node
 from ..model.column_defaults import ColumnDefaults
@@ -221,7 +221,7 @@ def plan_scan(
                 options.on_error(file.error)
             if options.progress:
                 options.progress(done + 1, len(entries))
-    for name in sorted(map(find_map, missing)) if plan.files else ():
+    for name in sorted(map(find_column_of, missing)) if plan.files else ():
         if not (options.named and options.named(name)):
             paths = [entry.path for entry in entries]
             raise make_unknown_column_error(name, paths, partitions, filesystem=filesystem, cache=cache)

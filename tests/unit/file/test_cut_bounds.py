@@ -14,7 +14,7 @@ from support.writers import surgery
 from support.writers.page_indexes import COLUMN_INDEX, encode_bounds, locations, with_index
 
 import parquet_bloom
-from parquet_bloom.file.column_statistics import decode_bounds
+from parquet_bloom.file.chunk_bounds import decode_bounds
 from parquet_bloom.hashing.column_type import from_parquet
 from parquet_bloom.metadata.footer import Statistics
 from parquet_bloom.predicate.pruning import PruningPredicate

@@ -21,7 +21,7 @@ from support.writers import surgery
 import parquet_bloom
 from parquet_bloom import errors
 from parquet_bloom.file import column_statistics as of_footers
-from parquet_bloom.file.column_statistics import decode_bounds
+from parquet_bloom.file.chunk_bounds import decode_bounds
 from parquet_bloom.hashing.column_type import from_arrow, from_parquet
 from parquet_bloom.metadata.footer import Statistics
 from parquet_bloom.types import PruneReport
