@@ -26,6 +26,7 @@ LAYERS = {
     "util": 1,
     "metadata": 2,
     "hashing": 2,
+    "variant": 2,
     "storage": 2,
     "filter": 3,
     "page": 3,
