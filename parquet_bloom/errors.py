@@ -152,6 +152,14 @@ class UnreadableColumnError(ParquetBloomError, ValueError):
     """A column chunk's pages cannot be decoded, or hold values that its type does not have."""
 
 
+class MalformedVariantError(ParquetBloomError, ValueError):
+    """A row of a Variant column does not conform to the format."""
+
+
+class VariantCastError(ParquetBloomError, ValueError):
+    """A value of a Variant cannot be cast to the type, or to what depends on settings that are not known here."""
+
+
 class ManagedTableError(ParquetBloomError):
     """The path belongs to a table or a streaming sink that tracks its files in its own metadata."""
 

@@ -1,0 +1,1 @@
+"""Variant columns, as pyarrow gives them: their text, paths within them, and the values at a path."""

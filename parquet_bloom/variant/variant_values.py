@@ -1,0 +1,111 @@
+"""The values at a path of a Variant column, cast to a type as Spark's `variant_get` does."""
+
+from __future__ import annotations
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from ..core.decode.variant_decode import TYPES
+from ..errors import UnsupportedTypeError
+from .variant_layout import chunks_of, concatenate, describe_leaf, make_text_array, open_variant, storage_of
+from .variant_path import VariantPath
+
+
+def extract(
+    column: pa.Array | pa.ChunkedArray,
+    path: VariantPath,
+    target: pa.DataType,
+    *,
+    try_cast: bool,
+    name: str | None = None,
+) -> pa.Array:
+    """Return the value at a path for each row, cast to a type.
+
+    Parameters
+    ----------
+    column : a struct or extension array of `metadata`, `value` and, where it is shredded, `typed_value`.
+    path : where the value is.
+    target : boolean, int8 to int64, float, double, decimal128, string, binary, date32, timestamp of microseconds with
+        a zone (UTC) or without; also time64 of microseconds, timestamps of nanoseconds and 16 bytes (UUID), of
+        values of this very type.
+    try_cast : a value that cannot be cast is null.
+    name : of the column, for errors.
+
+    Returns
+    -------
+    an array of the type: null for SQL's NULL, a Variant null, and where nothing is at the path.
+
+    Raises
+    ------
+    VariantCastError
+        A value cannot be cast, or, also for `try_cast`, what it is cast to depends on the settings of a session.
+    MalformedVariantError
+        A row, or the column's type, does not conform to the format.
+    UnsupportedTypeError
+        Values cannot be cast to the type.
+    """
+    leaf = describe_leaf(target)
+    if leaf is None:
+        raise UnsupportedTypeError(f"values of a Variant cannot be cast to {target}", column=name)
+    kind, width, scale = leaf
+    if kind == "decimal" and width < 16:
+        raise UnsupportedTypeError(f"values of a Variant are cast to decimal128, not to {target}", column=name)
+    precision = target.precision if kind == "decimal" else 0
+    as_target = (TYPES[kind], width * 8, precision, scale, max(width, 1) if kind == "boolean" else width, str(target))
+    chunks = []
+    for first_row, chunk in chunks_of(column):
+        array = _find_leaf(chunk, path, target)
+        if array is None:
+            parts = open_variant(chunk, name).extract(path.steps, as_target, try_cast, first_row)
+            array = _make_array(len(chunk), *parts, kind, target)
+        chunks.append(array)
+    return concatenate(chunks, target)
+
+
+def _make_array(length: int, valid: object, ends: object, values: object, kind: str, target: pa.DataType) -> pa.Array:
+    if kind in ("string", "binary"):
+        made = make_text_array(
+            length, valid, ends, values, pa.large_string() if kind == "string" else pa.large_binary()
+        )
+        return made if made.type == target else made.cast(target)
+    buffers = [pa.py_buffer(valid), pa.py_buffer(values)]
+    if kind == "boolean":
+        flags = pa.Array.from_buffers(pa.uint8(), length, buffers)
+        return flags.cast(target)
+    return pa.Array.from_buffers(target, length, buffers)
+
+
+def _find_leaf(array: pa.StructArray, path: VariantPath, target: pa.DataType) -> pa.Array | None:
+    """Return the column that the path is shredded to, if it holds all values and has the type; None otherwise."""
+    way = []
+    group = array
+    for part in path.parts:
+        if not _is_fully_shredded(group.type) or not isinstance(part, str):
+            return None
+        typed = group.type.get_field_index("typed_value")
+        field = group.type[typed].type
+        if not pa.types.is_struct(field) or field.get_field_index(part) < 0:
+            return None
+        value = group.type.get_field_index("value")
+        if value >= 0 and storage_of(group.field(value)).null_count < len(group):
+            return None
+        child = field.get_field_index(part)
+        way += [typed, child]
+        group = group.field(typed).field(child)
+    return _take_leaf(array, group, way, target)
+
+
+def _is_fully_shredded(group: pa.DataType) -> bool:
+    return pa.types.is_struct(group) and group.get_field_index("typed_value") >= 0
+
+
+def _take_leaf(array: pa.StructArray, group: pa.Array, way: list[int], target: pa.DataType) -> pa.Array | None:
+    if not _is_fully_shredded(group.type):
+        return None
+    typed = group.type.get_field_index("typed_value")
+    if group.type[typed].type != target:
+        return None
+    value = group.type.get_field_index("value")
+    if value >= 0 and group.field(value).null_count < len(group):
+        return None
+    return pc.struct_field(array, [*way, typed])
