@@ -167,6 +167,26 @@ def find_variant_path(
     )
 
 
+def find_variant_parts(leaves: Sequence[SchemaLeaf], column: str, path: VariantPath) -> list[str]:
+    """Return the columns that what a Variant has at a path is read from, as `select_leaves` takes them.
+
+    These are the residuals above the path, and all that is at the path. The column as a whole if it is no Variant.
+    """
+    group = tuple(column.split("."))
+    if find_variant_path(leaves, column, path) is None or find_leaves(leaves, column)[0].path[: len(group)] != group:
+        return [column]
+    groups = {leaf.path[:depth] for leaf in leaves for depth in range(1, len(leaf.path) + 1)}
+    parts = [(*group, _METADATA)]
+    for step in path.parts:
+        parts.append((*group, _VALUE))
+        typed = (*group, _TYPED_VALUE)
+        group = (*typed, str(step))
+        if isinstance(step, int) or group not in groups:
+            group = typed if isinstance(step, int) else ()
+            break
+    return [".".join(part) for part in (*parts, group) if part in groups]
+
+
 def _find_named_path(leaves: Sequence[AnyLeaf], name: str) -> list[AnyLeaf]:
     """Return the column of a path of a Variant, such as `v:a.b`; none if there is no such column."""
     at = name.find(":")

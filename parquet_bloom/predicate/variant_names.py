@@ -12,6 +12,8 @@ from typing import NamedTuple
 import pyarrow as pa
 
 from ..errors import PredicateError
+from ..variant.variant_path import VariantPath, parse_path
+from .tree import Node, OfWholeName, VariantLookup, leaves
 
 _TYPES = {
     "boolean": ("boolean", "bool"),
@@ -81,6 +83,19 @@ def parse_target(text: str) -> str:
     if not 1 <= precision <= _LARGEST_PRECISION or scale > precision:
         raise PredicateError(f"{text}: a decimal has 1 to {_LARGEST_PRECISION} digits, and no more behind the point")
     return f"decimal({precision},{scale})"
+
+
+def find_paths(node: Node) -> dict[str, list[VariantPath]]:
+    """Return the paths that a predicate asks for of each Variant of which it asks for nothing else."""
+    found: dict[str, list[VariantPath]] = {}
+    others = set()
+    for leaf in leaves(node):
+        leaf = leaf.condition if isinstance(leaf, OfWholeName) else leaf
+        if isinstance(leaf, VariantLookup):
+            found.setdefault(leaf.column, []).append(parse_path(leaf.path))
+        else:
+            others.add(leaf.column)
+    return {column: paths for column, paths in found.items() if column not in others}
 
 
 def is_target(text: str) -> bool:

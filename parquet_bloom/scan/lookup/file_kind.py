@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 import pyarrow as pa
 
-from ...file.file_columns import find_leaves, select_leaves, type_of
+from ...file.file_columns import find_leaves, find_variant_parts, select_leaves, type_of
 from ...file.pages.page_columns import PageColumn, find_page_columns
 from ...hashing.column_type import Kind
 from ...metadata.footer import SchemaLeaf
@@ -19,6 +19,7 @@ from ...predicate.in_array import InArray, make_targets
 from ...predicate.pruning import PruningPredicate
 from ...predicate.row_filter import is_list
 from ...predicate.tree import Node
+from ...predicate.variant_names import find_paths
 from ..decode.parquet_data import ParquetData
 from ..model.data_file import DataFile, FileProjection, RowFilter
 from .table_rows import TableRows
@@ -99,10 +100,21 @@ class FileKind:
             self.node = row_filter.predicate.node
             for name in sorted(tree.columns(self.node)):
                 self.leaves[name] = find_leaves(data.leaves, name)
+        self._parts = self._find_parts()
         self.columns: Mapping[str, PageColumn] = {}
         if isinstance(data, ParquetData):
             self.columns = find_page_columns(data.file, data.schema)
         self._conditions: dict[tuple[int, tuple[str, ...]], StoredCondition] = {}
+
+    def _find_parts(self) -> dict[str, list[str]]:
+        """Return what has to be read of each Variant of which the predicate asks for some paths alone."""
+        if self.node is None or not isinstance(self.data, ParquetData):
+            return {}
+        parts = {}
+        for name, paths in find_paths(self.node).items():
+            found = [find_variant_parts(self.data.leaves, name, path) for path in paths]
+            parts[name] = list(dict.fromkeys(part for one in found for part in one))
+        return parts
 
     @cached_property
     def equalities(self) -> list[Equality]:
@@ -163,7 +175,7 @@ class FileKind:
                 if len(leaves) == 1 and getattr(leaves[0], "physical", "") == "INT96" and not leaves[0].repeated:
                     stored[name] = leaves[0]
                 elif leaves:
-                    names.append(name)
+                    names += self._parts.get(name, [name])
             names += others
             schema = self.data.select_schema(names) if names else pa.schema([])
             self._conditions[key] = StoredCondition(names, schema, stored)
@@ -175,7 +187,8 @@ class FileKind:
         names = self.projection.names if self.reads_rows else []
         if names is None:
             return None
-        return list(dict.fromkeys([*names, *(name for name, leaves in self.leaves.items() if leaves)]))
+        of_predicate = (self._parts.get(name, [name]) for name, leaves in self.leaves.items() if leaves)
+        return list(dict.fromkeys([*names, *(part for parts in of_predicate for part in parts)]))
 
     @cached_property
     def texts(self) -> set[str]:

@@ -8,63 +8,12 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from support.writers.variant_rows import KIND, METADATA, NULL, NUMBER, row, write
 
 import parquet_bloom
 from parquet_bloom.errors import PredicateError, UnknownColumnError
 
-NULL, NUMBER = b"\0", b"\x0c\x07"  # encoded: Variant null, and 7 as an int8
-METADATA = b"\x01\0\0"
 GROUPS = 3  # row groups of three rows each
-
-
-def field(kind: pa.DataType) -> pa.DataType:
-    """Return the type of a shredded field."""
-    return pa.struct([("value", pa.binary()), ("typed_value", kind)])
-
-
-KIND = pa.struct(
-    [
-        pa.field("metadata", pa.binary(), nullable=False),
-        ("value", pa.binary()),
-        (
-            "typed_value",
-            pa.struct(
-                [
-                    pa.field("id", field(pa.int64()), nullable=False),
-                    pa.field("s.t", field(pa.string()), nullable=False),
-                    pa.field(
-                        "o", field(pa.struct([pa.field("x", field(pa.float64()), nullable=False)])), nullable=False
-                    ),
-                    pa.field("l", field(pa.list_(field(pa.int64()))), nullable=False),
-                ]
-            ),
-        ),
-    ]
-)
-
-
-def row(number: int, **changed: Any) -> dict[str, Any]:
-    """Return a Variant whose path `id` is a number; `changed` names what of the groups is another."""
-    typed = {
-        "id": {"value": None, "typed_value": number},
-        "s.t": {"value": None, "typed_value": f"t{number}"},
-        "o": {"value": None, "typed_value": {"x": {"value": None, "typed_value": number / 2}}},
-        "l": {"value": None, "typed_value": [{"value": None, "typed_value": number}]},
-    }
-    made = {"metadata": METADATA, "value": None, "typed_value": typed}
-    for place, value in changed.items():
-        *groups, last = place.split("__")
-        target: dict[str, Any] = made
-        for group in groups:
-            target = target[group]
-        target[last] = value
-    return made
-
-
-def write(path: Path, rows: list[dict[str, Any] | None], **options: Any) -> Path:
-    table = pa.table({"k": range(len(rows)), "v": pa.array(rows, KIND)})
-    pq.write_table(table, path, row_group_size=3, **options)
-    return path
 
 
 def selected(path: Path, where: str, **options: Any) -> list[int]:

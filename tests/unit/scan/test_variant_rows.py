@@ -1,0 +1,132 @@
+"""Rows that are selected by what a Variant has at a path, whatever of it is stored as columns."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from support.writers.variant_rows import NUMBER, row, write
+
+import parquet_bloom
+from parquet_bloom.errors import MalformedVariantError, PredicateError, VariantCastError
+
+DOCUMENTS: list[dict[str, Any]] = [
+    {
+        "id": number,
+        "user": f"u{number % 50:03}",
+        "at": {"x": number / 4, "tags": [number % 3, "a"]},
+        "ok": number % 2 == 0,
+    }
+    for number in range(3000)
+]
+for number in range(7, 3000, 100):
+    DOCUMENTS[number]["user"] = number  # of another type
+for number in range(9, 3000, 100):
+    del DOCUMENTS[number]["at"]
+for number in range(11, 3000, 100):
+    DOCUMENTS[number]["user"] = None
+
+CONDITIONS: list[tuple[str, Any]] = [
+    ("v:user::string = 'u011'", lambda one: one["user"] == "u011"),
+    ("try_variant_get(v, '$.id', 'int') IN (7, 2900)", lambda one: one["id"] in (7, 2900)),
+    ("v:user::string = '2907'", lambda one: one["user"] == 2907),
+    ("v:user::string IS NULL", lambda one: one["user"] is None),
+    ("v:at.x::double >= 749", lambda one: one.get("at", {}).get("x", 0) >= 749),
+    ("v:at.x::double IS NULL", lambda one: "at" not in one),
+    ("NOT (v:at.x::double < 749)", lambda one: one.get("at", {}).get("x", 0) >= 749),
+    ("v:at.tags[0]::int = 2 AND v:id::bigint < 20", lambda one: "at" in one and one["id"] % 3 == 2 and one["id"] < 20),
+    ("v:at.tags[1]::string <> 'a'", lambda one: False),
+    ("v:at.none::int = 1 OR v:id::bigint = 5", lambda one: one["id"] == 5),
+    ("v:ok::boolean AND v:id::int BETWEEN 10 AND 12", lambda one: one["id"] in (10, 12)),
+    (
+        "v:user::string LIKE 'u04%' AND v:id::decimal(12,1) < 100",
+        lambda one: str(one["user"]).startswith("u04") and one["id"] < 100,
+    ),
+    ("lower(v:user::string) = 'u013' AND k > 2950", lambda one: one["user"] == "u013" and one["id"] > 2950),
+    ("v:at::string LIKE '%749.75%'", lambda one: one.get("at", {}).get("x") == 749.75),
+]
+
+
+@pytest.fixture(scope="module")
+def by_duckdb(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("variants") / "a.parquet"
+    texts = pa.table({"k": range(len(DOCUMENTS)), "j": [json.dumps(one) for one in DOCUMENTS]})
+    with duckdb.connect() as connection:
+        connection.register("texts", texts)
+        query = "SELECT k, j::JSON::VARIANT AS v FROM texts ORDER BY k"
+        connection.execute(f"COPY ({query}) TO '{path}' (FORMAT parquet, ROW_GROUP_SIZE 1000)")
+    return path
+
+
+@pytest.mark.parametrize(("where", "holds"), CONDITIONS, ids=[where for where, _ in CONDITIONS])
+def test_conditions(by_duckdb: Path, where: str, holds: Any) -> None:
+    expected = [number for number, one in enumerate(DOCUMENTS) if holds(one)]
+    assert parquet_bloom.read_table(by_duckdb, where, ["k"])["k"].to_pylist() == expected
+    scan = parquet_bloom.dataset(by_duckdb).scan(where, ["k"])
+    assert scan.to_arrow()["k"].to_pylist() == expected
+    assert scan.count_rows() == len(expected)
+
+
+def test_engines_and_filters(by_duckdb: Path, tmp_path: Path) -> None:
+    path = tmp_path / "a.parquet"
+    path.write_bytes(by_duckdb.read_bytes())
+    parquet_bloom.embed(path, ["v:user", "v:at.x"])
+    frame = parquet_bloom.dataset(path).scan("v:user::string = 'u042'", ["k"]).to_polars()
+    assert frame["k"].to_list() == [one["id"] for one in DOCUMENTS if one["user"] == "u042"]
+    for where, holds in CONDITIONS:
+        expected = [number for number, one in enumerate(DOCUMENTS) if holds(one)]
+        assert parquet_bloom.read_table(path, where, ["k"])["k"].to_pylist() == expected, where
+
+
+def test_a_value_that_cannot_be_cast(by_duckdb: Path) -> None:
+    with pytest.raises(VariantCastError, match="try_variant_get") as caught:
+        parquet_bloom.read_table(by_duckdb, "v:user::bigint = 7", ["k"])
+    assert str(by_duckdb) in str(caught.value)
+    assert len(str(caught.value).splitlines()) == 1
+    rows = parquet_bloom.read_table(by_duckdb, "try_variant_get(v, '$.user', 'bigint') = 7", ["k"])
+    assert rows["k"].to_pylist() == [7]
+
+
+@pytest.mark.parametrize("options", [{}, {"write_page_index": True, "data_page_size": 1, "use_dictionary": False}])
+def test_values_of_other_types_in_pages(tmp_path: Path, options: dict[str, Any]) -> None:
+    """Page statistics of a path's column say nothing of a row group in which the path has other values, too."""
+    rows = [row(number) for number in range(9)]
+    rows[4] = row(4, typed_value__id__value=NUMBER, typed_value__id__typed_value=None)
+    path = write(tmp_path / "a.parquet", rows, **options)
+    assert parquet_bloom.read_table(path, "v:id::bigint = 7", ["k"])["k"].to_pylist() == [4, 7]
+    assert parquet_bloom.read_table(path, "v:id::bigint = 4", ["k"])["k"].to_pylist() == []
+    (ranges,) = parquet_bloom.dataset(path).scan("v:id::bigint = 7").row_ranges().values()
+    assert ranges[1] == [(0, 3)]
+    assert ranges[2] == ([(1, 2)] if options else [(0, 3)])
+
+
+def test_only_what_the_path_needs_is_read(tmp_path: Path) -> None:
+    """The rest of a wide Variant is not read, unless the result has the column."""
+    rows = [row(number, **{"typed_value__s.t__typed_value": f"{number:09}" * 1000}) for number in range(3000)]
+    path = tmp_path / "a.parquet"
+    pq.write_table(pa.table({"k": range(3000), "v": pa.array(rows)}), path, compression="none", use_dictionary=False)
+    assert path.stat().st_size > 20_000_000
+    scan = parquet_bloom.dataset(path).scan("v:id::bigint = 1500", ["k"])
+    assert scan.to_arrow()["k"].to_pylist() == [1500]
+    assert scan.plan().data_bytes_read < 1_000_000
+
+
+def test_what_is_no_variant(tmp_path: Path) -> None:
+    pq.write_table(pa.table({"k": [1, 2], "s": [{"a": 1}, {"a": 2}]}), tmp_path / "a.parquet")
+    for column in ("k", "s"):
+        with pytest.raises((PredicateError, MalformedVariantError), match=f"'{column}'"):
+            parquet_bloom.read_table(tmp_path / "a.parquet", f"{column}:a::bigint = 1")
+
+
+def test_a_damaged_variant_is_named(tmp_path: Path) -> None:
+    rows = [row(number) for number in range(3)]
+    rows[1] = row(1, typed_value__id__value=b"\x0c", typed_value__id__typed_value=None)  # an int8 without its byte
+    path = write(tmp_path / "a.parquet", rows)
+    with pytest.raises(MalformedVariantError, match="row 1") as caught:
+        parquet_bloom.read_table(path, "v:id::bigint = 7")
+    assert str(path) in str(caught.value)
