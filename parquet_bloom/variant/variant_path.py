@@ -9,17 +9,11 @@ from ..errors import PredicateError, printable, shortened
 
 _MOST_POSITION = (1 << 31) - 1
 
-# As Spark's VariantPathParser takes them, whose parser skips white space in front of each of its parts.
+# As Spark's VariantPathParser takes them: what is within quotes has none of these, and white space counts everywhere.
 _STEP = re.compile(
-    r"""\s*(?:
-        \[\s*(?P<position>[0-9]+)\s*\]
-      | \.\s*(?P<name>[^.\[]+)
-      | \['\s*(?P<single>[^'?]+)'\]
-      | \["\s*(?P<double>[^"?]+)"\]
-    )""",
-    re.VERBOSE,
+    r"""\[(?P<position>[0-9]+)\]|\.(?P<name>[^.\[]+)|\['(?P<single>[^']*)'\]|\["(?P<double>[^"]*)"\]"""
 )
-_FIRST_NAME = re.compile(r"\s*(?P<name>[^.\[$][^.\[]*)")
+_FIRST_NAME = re.compile(r"[^.\[$][^.\[]*")
 
 
 @dataclass(frozen=True)
@@ -43,7 +37,9 @@ def _to_text(part: str | int) -> str:
         return f"[{part}]"
     if re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", part):
         return f".{part}"
-    return f'["{part}"]' if "'" in part else f"['{part}']"
+    if "'" not in part:
+        return f"['{part}']"
+    return f'["{part}"]' if '"' not in part else f".{part}"
 
 
 def parse_path(text: str) -> VariantPath:
@@ -51,7 +47,8 @@ def parse_path(text: str) -> VariantPath:
 
     Parameters
     ----------
-    text : `$.a.b`, `$['a.b'][0]`, `$["x"]`, or without `$`: `a.b`, `a['x y']`, `a[0]`. Names are case-sensitive.
+    text : `$.a.b`, `$['a.b'][0]`, `$["x"]`, or without `$`: `a.b`, `a['x y']`, `a[0]`. Names are case-sensitive, and
+        white space is part of them.
 
     Raises
     ------
@@ -59,29 +56,26 @@ def parse_path(text: str) -> VariantPath:
         It is no such path.
     """
     parts: list[str | int] = []
-    begin = len(text) - len(text.lstrip())
-    if text.startswith("$", begin):
-        at = begin + 1
+    if any("\ud800" <= character <= "\udfff" for character in text):
+        raise _refuse(text, "it is not Unicode")
+    if text.startswith("$"):
+        at = 1
     elif first := _FIRST_NAME.match(text):
-        parts.append(first["name"])
+        parts.append(first.group())
         at = first.end()
     else:
         raise _refuse(text, "it begins with $ or a name")
     while at < len(text):
         step = _STEP.match(text, at)
         if step is None:
-            if not text[at:].strip():
-                break
             raise _refuse(text, f"at character {at + 1} there is no .name, ['name'] or [number]")
-        at = step.end()
-        if step["position"] is None:
-            parts.append(step["name"] or step["single"] or step["double"])
-        elif int(step["position"]) > _MOST_POSITION:
+        kind, part = str(step.lastgroup), step[step.lastgroup]
+        if kind == "position" and (len(part.lstrip("0")) > 10 or int(part) > _MOST_POSITION):
             raise _refuse(text, f"positions are below {_MOST_POSITION + 1}")
-        else:
-            parts.append(int(step["position"]))
+        parts.append(int(part) if kind == "position" else part)
+        at = step.end()
     return VariantPath(tuple(parts))
 
 
 def _refuse(text: str, why: str) -> PredicateError:
-    return PredicateError(f"{shortened(printable(text))!r} is not a path in a Variant: {why}")
+    return PredicateError(f"'{shortened(printable(text))}' is not a path in a Variant: {why}")

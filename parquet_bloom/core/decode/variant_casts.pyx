@@ -439,57 +439,71 @@ cdef Fault parse_date(Slice text, int64_t* out) noexcept nogil:
 
 
 cdef struct Stamp:
-    int64_t micros          # on the clock
+    int64_t seconds         # since 1970, on the clock
+    int64_t micros
+    bint is_today           # it has no date
     bint has_zone
     int64_t offset          # of the zone, in seconds
 
 
 cdef Fault parse_zone(Slice text, int64_t* offset) noexcept nogil:
-    """Parse an offset; names of zones are not known here."""
+    """Parse an offset in Java's forms, after UTC, GMT or UT, or alone; names of zones are not known here."""
     cdef int64_t parts[3]
-    cdef int64_t i = 0, value
-    cdef int part = 0, count
-    cdef bint negative
+    cdef int64_t i = 0
+    cdef int part, count
+    cdef bint negative, with_colon
     text = trim(text.data, text.size, True)
-    if text.size == 1 and text.data[0] == c"Z":
-        offset[0] = 0
-        return NONE
     if text.size >= 3 and (memcmp(text.data, b"UTC", 3) == 0 or memcmp(text.data, b"GMT", 3) == 0):
         i = 3
     elif text.size >= 2 and memcmp(text.data, b"UT", 2) == 0:
         i = 2
-    if i and i == text.size:
-        offset[0] = 0
+    offset[0] = 0
+    if i and i == text.size or text.size == 1 and text.data[0] == c"Z":
         return NONE
-    if text.size - i < 2 or text.data[i] != c"-" and text.data[i] != c"+":
-        return NEEDS_ZONE
+    if i == text.size or text.data[i] != c"-" and text.data[i] != c"+":
+        return may_name_zone(text)
     negative = text.data[i] == c"-"
     i += 1
     parts[0], parts[1], parts[2] = 0, 0, 0
-    # Of Java's forms these alone: [h]h:[m]m[:[s]s] as Spark makes them whole.
-    while True:
-        value, count = 0, 0
-        while i < text.size and c"0" <= text.data[i] <= c"9" and count < 3:
-            value = value * 10 + text.data[i] - c"0"
+    with_colon = False
+    # [h]h, [h]h:[m]m, hh:mm:ss, hhmm or hhmmss
+    for part in range(3):
+        count = 0
+        while count < 2 and i < text.size and c"0" <= text.data[i] <= c"9":
+            parts[part] = parts[part] * 10 + text.data[i] - c"0"
             count += 1
             i += 1
-        if count < 1 or count > 2:
-            return NEEDS_ZONE
-        parts[part] = value
-        part += 1
+        if count == 0:
+            return CAST_FAILS
         if i == text.size:
+            if count == 1 and part and not (with_colon and part == 1):
+                return CAST_FAILS
             break
-        if text.data[i] != c":" or part == 3:
-            return NEEDS_ZONE
-        i += 1
-    if part != 2 or parts[0] > 18 or parts[1] > 59:
-        return NEEDS_ZONE
-    offset[0] = parts[0] * 3600 + parts[1] * 60
-    if offset[0] > 18 * 3600:
-        return NEEDS_ZONE
+        if part == 0:
+            with_colon = text.data[i] == c":"
+        if count == 1 and not (with_colon and part == 0) or part == 2:
+            return CAST_FAILS
+        if with_colon:
+            if text.data[i] != c":":
+                return CAST_FAILS
+            i += 1
+    offset[0] = parts[0] * 3600 + parts[1] * 60 + parts[2]
+    if parts[1] > 59 or parts[2] > 59 or offset[0] > 18 * 3600:
+        return CAST_FAILS
     if negative:
         offset[0] = -offset[0]
     return NONE
+
+
+cdef Fault may_name_zone(Slice text) noexcept nogil:
+    cdef int64_t i
+    cdef uint8_t byte
+    for i in range(text.size):
+        byte = lower(text.data[i])
+        if c"a" <= byte <= c"z" or i and (c"0" <= byte <= c"9" or byte in (c"~", c"/", c".", c"_", c"+", c"-")):
+            continue
+        return CAST_FAILS
+    return NEEDS_ZONE if text.size > 1 else CAST_FAILS
 
 
 cdef inline bint is_count(int part, int count) noexcept nogil:
@@ -497,15 +511,15 @@ cdef inline bint is_count(int part, int count) noexcept nogil:
 
 
 cdef Fault parse_timestamp(Slice text, Stamp* out) noexcept nogil:
-    """Parse `[+-]yyyy[-m[m][-d[d][( |T)h[h]:m[m]:s[s][.f*]][zone]]]`, or a time of today: `NEEDS_ZONE`."""
+    """Parse `[+-]yyyy[-m[m][-d[d][( |T)h[h]:m[m]:s[s][.f*]][zone]]]`, or `[T]h[h]:...`, a time of today."""
     cdef int64_t parts[7]
     cdef int64_t i = 0, value = 0, sign = 1, days = 0
     cdef int part = 0, count = 0, fraction = 0
     cdef uint8_t byte
-    cdef bint today = False, signed = False
+    cdef bint signed = False
     cdef Slice zone
-    cdef Fault fault = NONE, today_fault
-    out.has_zone, out.offset = False, 0
+    cdef Fault fault = NONE
+    out.is_today, out.has_zone, out.offset = False, False, 0
     zone.size = 0
     parts[0], parts[1], parts[2], parts[3], parts[4], parts[5], parts[6] = 1, 1, 1, 0, 0, 0, 0
     if text.size == 0:
@@ -528,12 +542,12 @@ cdef Fault parse_timestamp(Slice text, Stamp* out) noexcept nogil:
             if part != 6 and count > 6:
                 return CAST_FAILS
         elif i == 0 and byte == c"T":
-            today = True
+            out.is_today = True
             part = 3
         elif part == 0 and byte == c":" and not signed:
             if not 1 <= count <= 2:
                 return CAST_FAILS
-            today = True
+            out.is_today = True
             parts[3] = value
             value, count = 0, 0
             part = 4
@@ -562,16 +576,24 @@ cdef Fault parse_timestamp(Slice text, Stamp* out) noexcept nogil:
         fault = parse_zone(zone, &out.offset)
     if parts[3] > 23 or parts[4] > 59 or parts[5] > 59:
         return CAST_FAILS
-    if not today and not days_from_date(sign * parts[0], parts[1], parts[2], &days):
+    if not out.is_today and not days_from_date(sign * parts[0], parts[1], parts[2], &days):
         return CAST_FAILS
-    if fault:
-        return fault
-    if today:
-        return NEEDS_ZONE
-    # Years of six digits are within what 64 bits hold, but not at both ends.
-    if days > 106_751_990 or days < -106_751_990:
+    out.seconds = days * 86_400 + (parts[3] * 60 + parts[4]) * 60 + parts[5]
+    out.micros = parts[6]
+    return fault
+
+
+cdef Fault join_micros(int64_t seconds, int64_t micros, int64_t* out) noexcept nogil:
+    """Return a time in microseconds, if it fits: years of six digits do not at both ends."""
+    cdef int64_t most = INT64_MAX // PER_SECOND
+    if seconds > most or seconds == most and micros > INT64_MAX % PER_SECOND:
         return CAST_FAILS
-    out.micros = days * PER_DAY + ((parts[3] * 60 + parts[4]) * 60 + parts[5]) * PER_SECOND + parts[6]
+    if seconds < 0:
+        seconds += 1
+        micros -= PER_SECOND
+    if seconds < -most or seconds == -most and micros < -(INT64_MAX % PER_SECOND) - 1:
+        return CAST_FAILS
+    out[0] = seconds * PER_SECOND + micros
     return NONE
 
 
@@ -654,17 +676,14 @@ cdef Fault to_float(const Scalar* scalar, bint narrow, double* out) noexcept nog
 cdef Fault to_decimal(const Scalar* scalar, int precision, int scale, uint64_t* out) noexcept nogil:
     cdef Digits digits
     cdef Shortest shortest
-    cdef double number
-    if scalar.type == BOOLEAN or scalar.type == INTEGER:
-        number = scalar.number < 0
-        digits_of_integer(
-            0 - <uint64_t>scalar.number if scalar.number < 0 else <uint64_t>scalar.number, 0, scalar.number < 0, &digits
-        )
-    elif scalar.type == DOUBLE or scalar.type == FLOAT or scalar.type == TIMESTAMP:
-        number = <double>scalar.number / PER_SECOND if scalar.type == TIMESTAMP else scalar.real
-        if isnan(number) or isinf(number):
+    cdef uint64_t magnitude
+    if scalar.type == BOOLEAN or scalar.type == INTEGER or scalar.type == TIMESTAMP:
+        magnitude = 0 - <uint64_t>scalar.number if scalar.number < 0 else <uint64_t>scalar.number
+        digits_of_integer(magnitude, -6 if scalar.type == TIMESTAMP else 0, scalar.number < 0, &digits)
+    elif scalar.type == DOUBLE or scalar.type == FLOAT:
+        if isnan(scalar.real) or isinf(scalar.real):
             return CAST_FAILS
-        find_shortest(number, &shortest)
+        find_shortest(scalar.real, &shortest)
         digits_of_integer(shortest.digits, shortest.exponent, shortest.negative, &digits)
     elif scalar.type == DECIMAL:
         digits_of_decimal(scalar, &digits)
@@ -710,9 +729,9 @@ cdef Fault to_timestamp(const Scalar* scalar, int64_t* out) noexcept nogil:
         fault = parse_timestamp(trim(scalar.data, scalar.size, False), &stamp)
         if fault:
             return fault
-        if not stamp.has_zone:
+        if stamp.is_today or not stamp.has_zone:
             return NEEDS_ZONE
-        out[0] = stamp.micros - stamp.offset * PER_SECOND
+        return join_micros(stamp.seconds - stamp.offset, stamp.micros, out)
     elif scalar.type == DATE or scalar.type == TIMESTAMP_NTZ:
         return NEEDS_ZONE
     else:
@@ -731,9 +750,9 @@ cdef Fault to_timestamp_ntz(const Scalar* scalar, int64_t* out) noexcept nogil:
         out[0] = scalar.number * PER_DAY
     elif scalar.type == STRING:
         fault = parse_timestamp(trim(scalar.data, scalar.size, False), &stamp)
-        if fault:
-            return fault
-        out[0] = stamp.micros
+        if stamp.is_today:
+            return CAST_FAILS
+        return fault if fault else join_micros(stamp.seconds, stamp.micros, out)
     else:
         return NEEDS_ZONE if scalar.type == TIMESTAMP else CAST_FAILS
     return NONE

@@ -7,6 +7,7 @@ work and memory are bounded by the bytes of a row.
 Source: parquet-format, VariantEncoding.md and VariantShredding.md.
 """
 
+from libc.math cimport isinf, isnan
 from libc.stdint cimport int8_t, int16_t, int32_t, int64_t, uint8_t, uint32_t, uint64_t
 from libc.stdlib cimport realloc
 from libc.string cimport memcmp, memcpy
@@ -1014,6 +1015,8 @@ cdef Fault write_json(Row* row, const Spot* spot, Text* out, int depth) noexcept
     if scalar.type == STRING:
         return append_quoted(scalar.data, scalar.size, out)
     quoted = scalar.type >= DATE
+    if scalar.type == DOUBLE or scalar.type == FLOAT:
+        quoted = isnan(scalar.real) or isinf(scalar.real)
     if quoted:
         fault = append(out, b'"', 1)
     if not fault:
