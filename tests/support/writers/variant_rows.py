@@ -59,7 +59,8 @@ def row(number: int, **changed: Any) -> dict[str, Any]:
     return made
 
 
-def write(path: Path, rows: list[dict[str, Any] | None], **options: Any) -> Path:
+def write(path: Path, rows: list[dict[str, Any] | None], group: int = 3, **options: Any) -> Path:
+    """Write Variants, numbered by a column `k`, in row groups of so many rows."""
     table = pa.table({"k": range(len(rows)), "v": pa.array(rows, KIND)})
-    pq.write_table(table, path, row_group_size=3, **options)
+    pq.write_table(table, path, row_group_size=group, **options)
     return path
