@@ -1,14 +1,15 @@
 #!/usr/bin/env bash
 # Installs what the tests need, builds the package, and runs the tests:
 #     bash tools/test.sh          what a change breaks most likely (the default tier)
-#     bash tools/test.sh --ci     that, all engines, Spark, and this commit's share of the long campaigns
+#     bash tools/test.sh --ci     that, and this commit's shares of CI's tests (all engines, Spark) and of the long campaigns
 #     bash tools/test.sh --long   everything, for an hour or two; --splits 60 --group 7 runs one part of 60
 # Other arguments go to pytest: bash tools/test.sh tests/unit/file -k embed
 set -uo pipefail
 # shellcheck source-path=SCRIPTDIR source=setup.sh
 . "$(dirname "$0")/setup.sh"
 
-SHARES=60 # of the long campaigns; CI runs one
+CI_SHARES=4 # of CI's tests, and
+SHARES=60   # of the long campaigns: CI runs one of each, so that it takes 20 minutes on two cores
 
 prepare test java c++
 arguments=()
@@ -28,14 +29,20 @@ run() {
 
 case $tier in
 --ci)
-    status=0
-    run -m "not long" --hypothesis-profile ci || status=$?
-    if [ ${#arguments[@]} -eq 0 ]; then
-        commit=$(git rev-parse --short=8 HEAD 2>/dev/null) || commit=$(date +%Y%m%d)
-        share=$((16#$commit % SHARES + 1))
-        echo "long campaigns: share $share of $SHARES, chosen by $commit"
-        run -m long --hypothesis-profile ci --splits $SHARES --group $share --splitting-algorithm least_duration || status=$?
+    if [ ${#arguments[@]} -gt 0 ]; then
+        run -m "not long" --hypothesis-profile ci
+        exit
     fi
+    status=0
+    run -m "not ci and not long" || status=$?
+    commit=$(git rev-parse --short=8 HEAD 2>/dev/null) || commit=$(date +%Y%m%d)
+    for marked in ci long; do
+        [ $marked = ci ] && shares=$CI_SHARES || shares=$SHARES
+        share=$((16#$commit % shares + 1))
+        echo "tests marked $marked: share $share of $shares, chosen by $commit"
+        run -m "$marked$([ $marked = long ] || echo ' and not long')" --hypothesis-profile ci \
+            --splits $shares --group $share --splitting-algorithm least_duration || status=$?
+    done
     exit "$status"
     ;;
 --long) run -m "long or not long" --hypothesis-profile long --splitting-algorithm least_duration ;;
