@@ -6,6 +6,7 @@ import pyarrow as pa
 
 from ..errors import ParquetBloomError, UnknownColumnError, first_line
 from ..hashing.arrow_keys import plain
+from ..scan.model.file_schemas import replace_values
 from ..util.arrow_values import keep, to_numpy
 
 
@@ -81,6 +82,12 @@ def _disallow_nulls(values: pa.Array, kind: pa.DataType) -> pa.Array:
 
     Fields without nulls get some value where a null struct hides one: the writer would take it for theirs.
     """
+    if pa.types.is_map(kind):
+        fields = [kind.key_field, kind.item_field]
+        parts = [_disallow_nulls(values.keys, kind.key_type), _disallow_nulls(values.items, kind.item_type)]
+        return replace_values(values, kind, pa.StructArray.from_arrays(parts, fields=fields))
+    if pa.types.is_list(kind) or pa.types.is_large_list(kind):
+        return replace_values(values, kind, _disallow_nulls(values.values, kind.value_type))
     if not pa.types.is_struct(kind):
         return values
     fields = [*kind]
@@ -171,6 +178,8 @@ def _is_exact(given: pa.Array, fitted: pa.Array) -> bool:
 
 def _flatten(lists: pa.Array) -> pa.Array:
     """Return the items of lists, or the entries of maps, without those that null lists hide."""
-    if pa.types.is_map(lists.type):
-        lists = lists.cast(pa.list_(pa.struct([lists.type.key_field, lists.type.item_field])))
+    if pa.types.is_map(lists.type):  # a cast refuses nulls that null structs hide in their fields
+        fields = [lists.type.key_field, lists.type.item_field]
+        entries = pa.StructArray.from_arrays([lists.keys, lists.items], fields=fields)
+        lists = replace_values(lists, pa.list_(entries.type), entries)
     return lists.flatten()

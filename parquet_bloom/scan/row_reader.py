@@ -24,6 +24,7 @@ from ..predicate import tree
 from ..predicate.row_filter import Probes, row_mask
 from ..storage import Source, is_local
 from ..tables.table_footers import as_table_footers
+from ..tables.table_snapshot import naming_file
 from ..util.arrow_values import empty_table
 from ..util.lazy import late_module
 from ..util.read_ahead import Need, Piece, ReadAhead, Steps
@@ -203,19 +204,20 @@ class RowReader:
         """
         if self._projection.is_ambiguous:  # the first file decides on the spelling of names
             _ = self.schema
-        tables: list[pa.Table] = []
+        tables: list[tuple[str, pa.Table]] = []
         schemas: dict[str, list[pa.Schema]] = {}  # by the paths of files
         with closing(self._read(self._plans, self._make_rows, _Way(max_bytes))) as results:
             for plans, table in results:
                 if note is not None:
                     note(table)
-                tables.append(table)
+                tables.append((plans[0].path, table))
                 for plan in plans:
                     schemas.setdefault(plan.path, []).append(table.schema)
         schema = self._find_schema(None, schemas)
         parts = [empty_table(schema)]
-        for table in tables:
-            parts.append(self._fit(table, schema))
+        for path, table in tables:
+            with naming_file(path):
+                parts.append(self._fit(table, schema))
         if not len(schema):  # tables without columns lose their number of rows when they are concatenated
             return pa.table({"": pa.nulls(sum(part.num_rows for part in parts))}).select([])
         return pa.concat_tables(parts)

@@ -35,6 +35,7 @@ from ..storage.paths import GivenPaths, as_arrow_filesystem, resolve_given_path
 from ..tables.names_in_files import is_same_column
 from ..tables.open_table import find_table
 from ..tables.table_footers import TableFooters, as_table_footers
+from ..tables.variant_type import is_variant
 from ..util.arrow_values import empty_table
 from ..util.lazy import late_module
 from ..util.threads import processors
@@ -364,8 +365,8 @@ def _make_nullable(schema: pa.Schema) -> pa.Schema:
 
 
 def _make_field_nullable(field: pa.Field) -> pa.Field:
-    """Return a field that may be null, and so all the leaves of a struct."""
-    if pa.types.is_struct(field.type):
+    """Return a field that may be null, and so all the leaves of a struct that is no Variant."""
+    if pa.types.is_struct(field.type) and not is_variant(field.type):
         field = field.with_type(pa.struct([_make_field_nullable(member) for member in field.type]))
     return field.with_nullable(True)
 

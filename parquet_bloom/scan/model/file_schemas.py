@@ -12,6 +12,7 @@ from ...errors import EncryptedFileError, ParquetBloomError, UnknownColumnError,
 from ...file.bloom_file import BloomFile
 from ...metadata.footer import MAGIC, TAIL_BYTES
 from ...metadata.footer_rewrite import drop_later_groups, find_later_groups
+from ...tables.variant_type import is_shredded
 from ...util.arrow_values import empty_table
 from ...util.lazy import late_module
 from ...util.threads import in_order, processors
@@ -266,7 +267,7 @@ def fit_table(rows: pa.Table, schema: pa.Schema) -> pa.Table:
     Raises
     ------
     UnreadableColumnError
-        Values of a column do not fit into the table's type.
+        Values of a column do not fit into the table's type, or are Variants that are shredded.
     """
     if not len(schema):
         return rows.select([])  # of so many rows
@@ -281,6 +282,9 @@ def fit_table(rows: pa.Table, schema: pa.Schema) -> pa.Table:
             stored = rows.schema.field(i).type
             problem = f"its {stored} values do not fit into the table's {field.type}: {first_line(error)}"
             raise UnreadableColumnError(problem, column=field.name) from error
+        except UnreadableColumnError as error:
+            error.column = error.column or field.name
+            raise
         columns.append(column)
     return pa.Table.from_arrays(columns, schema=schema)
 
@@ -298,17 +302,21 @@ def _fit(array: pa.Array, arrow_type: pa.DataType) -> pa.Array:
         return array
     if types.is_dictionary(stored):
         return _fit(array.dictionary_decode(), arrow_type)
-    if types.is_struct(arrow_type) and types.is_struct(stored):
-        return _fit_struct(array, arrow_type)
+    if types.is_struct(arrow_type):
+        array = (
+            array.storage if isinstance(array, pa.ExtensionArray) else array
+        )  # Variants, to who registers their type
+        if types.is_struct(array.type):
+            return _fit_struct(array, arrow_type)
     if types.is_map(arrow_type) and types.is_map(stored):
         keys, items = _fit(array.keys, arrow_type.key_type), _fit(array.items, arrow_type.item_type)
         entries = pa.StructArray.from_arrays([keys, items], fields=[arrow_type.key_field, arrow_type.item_field])
-        return _replace_values(array, arrow_type, entries)
+        return replace_values(array, arrow_type, entries)
     if _is_list(arrow_type) and _is_list(stored):
         if types.is_large_list(arrow_type) != types.is_large_list(stored):
             wide = types.is_large_list(arrow_type)
             array = array.cast(pa.large_list(stored.value_field) if wide else pa.list_(stored.value_field))
-        return _replace_values(array, arrow_type, _fit(array.values, arrow_type.value_type))
+        return replace_values(array, arrow_type, _fit(array.values, arrow_type.value_type))
     return array.cast(arrow_type)
 
 
@@ -317,6 +325,9 @@ def _is_list(arrow_type: pa.DataType) -> bool:
 
 
 def _fit_struct(array: pa.StructArray, arrow_type: pa.StructType) -> pa.StructArray:
+    if is_shredded(array.type) and not is_shredded(arrow_type):
+        problem = "the file has its Variants shredded, into columns of which they are not put together here"
+        raise UnreadableColumnError(f"{problem}: leave the column out")
     fields, members = [*arrow_type], array.flatten()
     arrays = []
     for field in fields:
@@ -327,7 +338,7 @@ def _fit_struct(array: pa.StructArray, arrow_type: pa.StructType) -> pa.StructAr
     return pa.StructArray.from_arrays(arrays, fields=fields, mask=array.is_null())
 
 
-def _replace_values(array: pa.Array, arrow_type: pa.DataType, values: pa.Array) -> pa.Array:
+def replace_values(array: pa.Array, arrow_type: pa.DataType, values: pa.Array) -> pa.Array:
     """Return a list or map array with other values at the same positions."""
     validity, offsets = array.buffers()[:2]
     return pa.Array.from_buffers(arrow_type, len(array), [validity, offsets], -1, array.offset, [values])

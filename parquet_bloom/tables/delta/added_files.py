@@ -25,6 +25,7 @@ from ...file.filter_builder import FilterOptions
 from ...file.write_table import write_file
 from ...storage.index_folder import Folder
 from ...util.arrow_values import take
+from ..variant_type import is_variant
 from .delta_log import Action
 from .delta_properties import ROW_TRACKING, is_on
 from .delta_snapshot import DeltaSnapshot, JsonObject, Path
@@ -226,11 +227,13 @@ def _measure(data: pa.Table) -> dict[str, object]:
 
 
 def _list_leaves(data: pa.Table) -> list[tuple[Path, pa.ChunkedArray]]:
-    """Return the columns that are no structs, and fields of structs, but nothing of lists and maps."""
+    """Return the columns that are no structs, and fields of structs, but nothing of Variants, lists and maps."""
     leaves: list[tuple[Path, pa.ChunkedArray]] = []
 
     def walk(path: Path, column: pa.ChunkedArray) -> None:
-        if pa.types.is_struct(column.type):
+        if is_variant(column.type):
+            leaves.append((path, column))
+        elif pa.types.is_struct(column.type):
             for number in range(column.type.num_fields):
                 walk((*path, column.type.field(number).name), pc.struct_field(column, [number]))
         elif not pa.types.is_nested(column.type):

@@ -46,26 +46,22 @@ _FEATURES = frozenset(
         "typeWidening-preview",
         "v2Checkpoint",
         "vacuumProtocolCheck",
+        "variantShredding",
+        "variantShredding-preview",
+        "variantType",
+        "variantType-preview",
     }
 )
 """Reader features that are understood."""
 
 _VARIANT = "variant"
-_VARIANT_FEATURES = frozenset({
-    *("variantType", "variantType-preview", "variantShredding", "variantShredding-preview"),
-})  # fmt: skip
-"""Features that say how columns of variants are stored, which may be spread over columns that their type does not show.
-
-Writers list them in tables that have no such column, deltalake as soon as any feature has to be listed.
-"""
-
 _LATEST_READER = 3
 _MODES = ("none", "name", "id")
 
 
 @dataclass(frozen=True)
 class DeltaLeaf:
-    """A column without fields, or a field of structs.
+    """A column without fields, or a field of structs, that is no Variant.
 
     Attributes
     ----------
@@ -79,41 +75,19 @@ class DeltaLeaf:
     widened: bool
 
 
-def require_understood(protocol: ProtocolVersions, schema: JsonObject) -> None:
+def require_understood(protocol: ProtocolVersions) -> None:
     """Raise ParquetBloomError if a table uses reader features that are not understood.
 
     Parameters
     ----------
     protocol : deltalake's.
-    schema : the table's, in its JSON form.
     """
-    listed = set(protocol.reader_features or ())
-    variant = find_variant(schema)
-    unknown = sorted(listed - _FEATURES - (_VARIANT_FEATURES if variant is None else frozenset()))
-    where = "" if variant is None else f" (its column '{variant}' is a variant)"
+    unknown = sorted({*(protocol.reader_features or ())} - _FEATURES)
     if unknown:
         names = ", ".join(repr(name) for name in unknown)
-        raise ParquetBloomError(f"the table has the feature {names}, which is not supported: it is not read{where}")
+        raise ParquetBloomError(f"the table has the feature {names}, which is not supported: it is not read")
     if protocol.min_reader_version > _LATEST_READER:
         raise ParquetBloomError(f"the table needs a reader of version {protocol.min_reader_version}: it is not read")
-
-
-def find_variant(schema: JsonObject) -> str | None:
-    """Return the first top-level column that is a variant or has one in it; None if there is none.
-
-    Parameters
-    ----------
-    schema : in its JSON form.
-    """
-    return next((str(field["name"]) for field in schema["fields"] if _has_variant(field["type"])), None)
-
-
-def _has_variant(kind: str | JsonObject) -> bool:
-    if isinstance(kind, str):
-        return kind == _VARIANT
-    parts = [kind.get(name) for name in ("elementType", "keyType", "valueType")]
-    parts += [field["type"] for field in kind.get("fields", ())]
-    return any(_has_variant(part) for part in parts if part is not None)
 
 
 def find_mapping_mode(protocol: ProtocolVersions, configuration: Mapping[str, str]) -> str:
@@ -163,7 +137,7 @@ def _make_typed(
 
 
 def find_leaves(schema: JsonObject, arrow: pa.Schema, mode: str) -> dict[str, DeltaLeaf]:
-    """Return {dotted name: leaf} of a schema, without lists and maps and without names that two leaves have.
+    """Return {dotted name: leaf} of a schema, without lists, maps and Variants, and names that two leaves have.
 
     Parameters
     ----------
@@ -187,7 +161,7 @@ def _walk(
         if isinstance(column["type"], dict):
             if column["type"]["type"] == "struct":
                 yield from _walk(column["type"]["fields"], arrow_type, mode, here, there)
-        else:
+        elif column["type"] != _VARIANT:  # its bounds are those of paths in it, all of them in one text
             yield here, DeltaLeaf(there, arrow_type, bool(metadata.get("delta.typeChanges")))
 
 
@@ -387,8 +361,8 @@ def make_snapshot(table: DeltaTable, root: str, filesystem: object | None, outsi
         Of many kinds, from deltalake.
     """
     version, protocol, metadata = int(table.version()), table.protocol(), table.metadata()
+    require_understood(protocol)
     schema = json.loads(table.schema().to_json())
-    require_understood(protocol, schema)
     mode, arrow = find_mapping_mode(protocol, metadata.configuration), pa.schema(table.schema().to_arrow())
     adds = pa.table(table.get_add_actions())
     files = _resolve_files(adds, root)

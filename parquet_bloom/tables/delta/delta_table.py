@@ -343,8 +343,7 @@ class DeltaSource(Table):
             latest, metadata, protocol = int(table.version()), table.metadata(), table.protocol()
             if str(metadata.id) != table_id or latest < version:
                 return None
-            schema = json.loads(table.schema().to_json())
-            require_understood(protocol, schema)
+            require_understood(protocol)
             root = self._resolve_root(str(table.table_uri))
             files = read_file_changes(root, version, latest, self.filesystem)
             if files is None:
@@ -352,7 +351,7 @@ class DeltaSource(Table):
             if not self.outside:
                 require_inside((path for path, change in files.items() if change.is_live), root)
             mode = find_mapping_mode(protocol, metadata.configuration)
-            columns = make_columns(schema, mode)
+            columns = make_columns(json.loads(table.schema().to_json()), mode)
             return TableChanges("delta", table_id, latest, root, columns, files)
 
     def _open(self) -> _DeltaReading:

@@ -18,6 +18,7 @@ from ...predicate.pruning_statistics import NO, UNKNOWN, YES, PruningStatisticsA
 from ...util.arrow_values import make_array
 from ...util.lazy import late_module
 from ..table_snapshot import TableColumn
+from .known_types import stands_for_variant
 from .manifests import FieldMap, Manifests
 
 if TYPE_CHECKING:
@@ -63,7 +64,7 @@ def make_arrow_schema(schema: Schema) -> pa.Schema:
 
 
 def list_fields(schema: Schema, arrow_schema: pa.Schema) -> list[IcebergField]:
-    """List the columns of a pyiceberg schema and the fields of its structs, but not the contents of lists and maps."""
+    """List the columns of a pyiceberg schema and the fields of structs, but not what is in Variants, lists and maps."""
     return list(_list_fields(schema.fields, list(arrow_schema), ()))
 
 
@@ -73,7 +74,7 @@ def _list_fields(
     for column, arrow_field in zip(fields, arrow_fields, strict=True):
         path = (*above, column.name)
         yield IcebergField(path, column.field_id, column.field_type, arrow_field.type)
-        if isinstance(column.field_type, types.StructType):
+        if isinstance(column.field_type, types.StructType) and not stands_for_variant(column.field_type):
             yield from _list_fields(column.field_type.fields, list(arrow_field.type), path)
 
 
@@ -110,6 +111,8 @@ def list_defaults(fields: Sequence[NestedField], above: Path = ()) -> Iterator[s
 
 def _list_parts(iceberg_type: IcebergType) -> list[NestedField]:
     """Return the fields of a struct, the element of a list, or the key and the value of a map."""
+    if stands_for_variant(iceberg_type):
+        return []
     if isinstance(iceberg_type, types.StructType):
         return list(iceberg_type.fields)
     if isinstance(iceberg_type, types.ListType):
@@ -139,7 +142,7 @@ def _make_column(column: NestedField, names: Mapping[int, tuple[str, ...]]) -> T
     kinds: dict[type, _Kind] = {types.StructType: "struct", types.ListType: "list", types.MapType: "map"}
     below = tuple(_make_column(part, names) for part in _list_parts(column.field_type))
     number = column.field_id
-    kind = kinds.get(type(column.field_type), "value")
+    kind = "value" if stands_for_variant(column.field_type) else kinds.get(type(column.field_type), "value")
     return TableColumn(column.name, kind, number, names.get(number, ()), below)
 
 
