@@ -29,6 +29,7 @@ from ..metadata.page_match import Targets
 from ..util.arrow_values import from_numpy, make_array, make_scalar, to_numpy
 from ..util.lazy import late_module
 from ..variant.variant_path import parse_path
+from ..variant.variant_type import may_be_variant
 from ..variant.variant_values import extract
 from .calls import find_results
 from .column_kinds import require_kind
@@ -447,7 +448,10 @@ def _evaluate_leaf(
         literals = [value for value in literals if value is not None]
     column = find_column(table, leaf.column)
     if column is not None and pa.types.is_nested(_unwrap_type(column.type)) and not isinstance(leaf, IsNull):
-        raise PredicateError(f"a {column.type} is not a single value; name one of its leaves", column=leaf.column)
+        problem = f"a {column.type} is not a single value; name one of its leaves"
+        if may_be_variant(column.type):
+            problem = f"Variants are compared by what is at a path of them, as a type: {leaf.column}:path::STRING, say"
+        raise PredicateError(problem, column=leaf.column)
     if isinstance(leaf, IsNull):
         return _make_constant(num_rows, True) if column is None else pc.is_null(column)
     if isinstance(leaf, HasType | HasOtherType):

@@ -584,6 +584,7 @@ def dataset(
     storage_options: Mapping[str, object] | None = None,
     cache: MetadataCache | None = SHARED_CACHE,
     schema: pa.Schema | None = None,
+    variant: Literal["json"] | None = None,
 ) -> Dataset:
     """Open the files of a lake as one dataset, which every engine can query and which reads only what a query needs.
 
@@ -597,6 +598,7 @@ def dataset(
         that of its first file. INT96 timestamps are shown in nanoseconds, as by pyarrow, and one that these cannot
         count (before 1677, after 2262) is an error; with a schema that has timestamps, but none in nanoseconds, they
         are shown in microseconds, without fractions of these.
+    variant : "json" for Variants as JSON texts; None for structs of binary columns, as pyarrow gives them.
 
     Returns
     -------
@@ -609,8 +611,8 @@ def dataset(
     ParquetBloomError
         There are no files, a file cannot be read, or the files' columns do not fit into one schema.
     """
-    files = ScanSource(source, filesystem, storage_options, index, zones, partitioning, cache).resolve()
-    return Dataset.open(files, schema)
+    files = ScanSource(source, filesystem, storage_options, index, zones, partitioning, cache, variant=variant)
+    return Dataset.open(files.resolve(), schema)
 
 
 def semi_join(dataset: Dataset, keys: Any, on: str) -> Scan:

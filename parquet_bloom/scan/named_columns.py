@@ -26,8 +26,8 @@ from ..hashing.column_type import ColumnType, Kind, from_arrow
 from ..predicate import tree
 from ..predicate.tree import Node
 from ..storage import Source, entry_for_identity, open_source
-from ..tables.variant_type import is_variant
 from ..util.lazy import late_module
+from ..variant.variant_type import is_variant
 from .decode.open_data import open_file
 from .model.column_defaults import NO_DEFAULTS, ColumnDefaults
 from .model.data_file import DataFile, FileProjection, open_any

@@ -286,6 +286,7 @@ def scan_polars(
     partitioning: Literal["hive"] | None = "hive",
     index: Index | None = None,
     zones: Zones | None = None,
+    variant: Literal["json"] | None = None,
 ) -> Any:
     """Return Parquet and ORC files as a polars LazyFrame, whose filters select row groups by statistics and filters.
 
@@ -297,6 +298,7 @@ def scan_polars(
         for schema and filters.
     index, zones : as in `prune`; each query uses them, and opens those that are given by their paths anew. If zones
         leave some rows of a row group, only the pages with these rows are read.
+    variant : as in `read_table`.
 
     Returns
     -------
@@ -311,8 +313,8 @@ def scan_polars(
     ParquetBloomError
         As in `prune`; polars is not installed; or the files' columns do not fit into one schema.
     """
-    source = ScanSource(paths, filesystem, storage_options, index, zones, partitioning, cache).resolve()
-    return scan_source(*fix_schema(source), timezone)
+    source = ScanSource(paths, filesystem, storage_options, index, zones, partitioning, cache, variant=variant)
+    return scan_source(*fix_schema(source.resolve()), timezone)
 
 
 def scan_source(source: ScanSource, schema: pa.Schema, timezone: str = "UTC") -> Any:

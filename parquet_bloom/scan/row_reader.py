@@ -98,6 +98,7 @@ class RowReader:
         except by `read_table`, also its handler of errors, without which they are raised, and its progress, which is
         called after each file that is read.
     positions : append the physical position of each row to what `read_batches` gives; see `row_selection.py`.
+    show : returns the schema of rows whose file has a schema; not for a `schema` that is given.
     """
 
     def __init__(
@@ -109,6 +110,7 @@ class RowReader:
         cache: MetadataCache | None = SHARED_CACHE,
         options: ScanOptions = _DEFAULTS,
         positions: bool = False,
+        show: Callable[[pa.Schema], pa.Schema] = lambda schema: schema,
     ):
         request, trust = plan.asked, options.trust
         assert request is not None, "the report is not prune's"
@@ -135,6 +137,7 @@ class RowReader:
         self._options = options
         self._fit = promote_table if plan.table is None else fit_table
         self._positions = positions
+        self._show = show
         self._lock = threading.Lock()
         # The files with a row group to read; if there are none, the first file, for its schema alone.
         self._plans: list[FilePlan] = []
@@ -301,7 +304,7 @@ class RowReader:
         # Neither order depends on which files are read: columns come as they were asked for, partition columns last.
         if partitions:
             schemas = [_leave_last(schema, partitions) for schema in schemas]
-        schema = self._projection.sort(unify_schemas(schemas))
+        schema = self._projection.sort(unify_schemas(list(map(self._show, schemas))))
         return add_partitions(schema) if partitions else schema
 
     def _find_mistakes(self) -> list[tuple[PredicateError, FilePlan]]:

@@ -181,10 +181,11 @@ class Scan:
         columns, schema, table = self._columns, self._schema, plan.table
         case_sensitive = not self._options.ignore_case
         if table is not None:
-            columns, schema = select_table_columns(schema or table.schema, columns, case_sensitive)
+            columns, schema = select_table_columns(schema or self._source.show(table.schema), columns, case_sensitive)
         elif schema is not None:
             columns, schema = select_columns(schema, columns, case_sensitive)
-        return RowReader(plan, columns, schema=schema, cache=self._source.cache, options=self._options)
+        show, cache = self._source.show, self._source.cache
+        return RowReader(plan, columns, schema=schema, cache=cache, options=self._options, show=show)
 
     def explain(self, max_files: int = 20, max_lines: int = 20) -> str:
         """Explain what is read and why; see `PruneReport.explain`."""

@@ -114,6 +114,7 @@ def read_table(
     partitioning: Literal["hive"] | None = "hive",
     index: Index | None = None,
     zones: Zones | None = None,
+    variant: Literal["json"] | None = None,
 ) -> pa.Table:
     """Read the rows that match a predicate, from the row groups that can contain one alone.
 
@@ -125,6 +126,8 @@ def read_table(
         some of the files have is null in the others.
     filesystem, storage_options, timezone, dialect, case_sensitive, threads, cache, progress, partitioning, index,
         zones : as in `prune`.
+    variant : "json" for Variants as JSON texts; None for structs of binary columns, as pyarrow gives them, which
+        of shredded ones differ from file to file.
 
     Returns
     -------
@@ -148,9 +151,9 @@ def read_table(
         As in `prune`; or there are no files, as in `dataset` (a Delta or Iceberg table without files has no rows); or
         it cannot be determined which rows of a file a Delta or Iceberg table has deleted.
     """
-    source = ScanSource(paths, filesystem, storage_options, index, zones, partitioning, cache).resolve()
+    source = ScanSource(paths, filesystem, storage_options, index, zones, partitioning, cache, variant=variant)
     options = ScanOptions(timezone, not case_sensitive, threads, progress)
-    scan = Scan(source, parse(where, dialect=dialect), columns, options)
+    scan = Scan(source.resolve(), parse(where, dialect=dialect), columns, options)
     plan = scan.plan()
     if not plan.files and plan.table is None:
         raise ParquetBloomError("no files to read: there are none in what was given", path=_describe(paths, index))

@@ -35,10 +35,10 @@ from ..storage.paths import GivenPaths, as_arrow_filesystem, resolve_given_path
 from ..tables.names_in_files import is_same_column
 from ..tables.open_table import find_table
 from ..tables.table_footers import TableFooters, as_table_footers
-from ..tables.variant_type import is_variant
 from ..util.arrow_values import empty_table
 from ..util.lazy import late_module
 from ..util.threads import processors
+from ..variant.variant_type import is_variant, show_json
 from .compatibility import DatasetCompatibility
 from .decode.open_data import open_file
 from .model.column_defaults import ColumnDefaults
@@ -84,6 +84,7 @@ class ScanSource:
     partition_columns : the partition columns of a dataset, with its types; None to find them in the paths, for each
         scan. A file outside of their folders is an error: its rows would make the column disappear.
     table_schema : the schema of a dataset over a table, which must not change; None for the table's schema.
+    variant : "json" to show Variants as JSON; None for structs, as pyarrow gives them.
     """
 
     paths: Any
@@ -96,6 +97,7 @@ class ScanSource:
     partition_columns: pa.Schema | None = None
     table: Table | None = None
     table_schema: pa.Schema | None = None
+    variant: Literal["json"] | None = None
 
     def resolve(self) -> ScanSource:
         """Check what a caller gives; return the source with its paths and file system resolved, or its table found."""
@@ -115,6 +117,8 @@ class ScanSource:
             raise StorageError("a path is a string or a path object, not NoneType; with index= it may be left out")
         if partitioning not in ("hive", None):
             raise ParquetBloomError(f"partitioning must be 'hive' or None, got {partitioning!r}")
+        if self.variant not in ("json", None):
+            raise ParquetBloomError(f"variant must be 'json' or None, got {self.variant!r}")
         if not isinstance(cache, MetadataCache | None):
             kind = type(cache).__name__
             problem = f"cache must be a MetadataCache or None, got {kind}; DiskMetadataCache opens one in a folder"
@@ -123,7 +127,19 @@ class ScanSource:
             source = [resolve_given_path(path, filesystem) for path in as_path_list(source)]  # listed for each scan
         source = resolve_given_path(source, filesystem)
         filesystem = resolve_filesystem(filesystem, storage_options)
-        return ScanSource(source, filesystem, storage_options, index, self.zones, partitioning, cache, table=table)
+        return replace(
+            self,
+            paths=source,
+            filesystem=filesystem,
+            storage_options=storage_options,
+            index=index,
+            partitioning=partitioning,
+            table=table,
+        )
+
+    def show(self, schema: pa.Schema) -> pa.Schema:
+        """Return the schema of rows whose files or table have a schema."""
+        return schema if self.variant is None else show_json(schema)
 
     def __reduce__(self) -> tuple[object, ...]:
         # A cache in memory stays in its process; what is unpickled uses the shared one of the process that it gets to.
@@ -306,7 +322,8 @@ def fix_schema(source: ScanSource, schema: pa.Schema | None = None) -> tuple[Sca
     listing = source.list_files()
     entries = listing.entries
     if listing.table is not None:
-        return source.with_table_schema(listing.table.schema), listing.table.schema if schema is None else schema
+        shown = source.show(listing.table.schema) if schema is None else schema
+        return source.with_table_schema(listing.table.schema), shown
     if schema is not None:
         return source.with_partitions(listing.partitions.schema.names, schema) if entries else source, schema
     if not entries:
@@ -331,7 +348,7 @@ def fix_schema(source: ScanSource, schema: pa.Schema | None = None) -> tuple[Sca
     for file in footers:
         with reading(file) if file is not None else nullcontext():
             schemas.append(next(read) if file is None else arrow_schema(file))
-    schema = listing.partitions.add_columns(empty_table(unify_schemas(schemas))).schema
+    schema = listing.partitions.add_columns(empty_table(unify_schemas(list(map(source.show, schemas))))).schema
     return source.with_partitions(listing.partitions.schema.names, schema), schema
 
 

@@ -103,7 +103,7 @@ class RowLookups:
     def _open(self) -> _RowsSource:
         with self._lock:
             if self._source is None:
-                scanned = ScanSource(self._index, self._index.lake_filesystem).resolve()
+                scanned = ScanSource(self._index, self._index.lake_filesystem, variant="json").resolve()
                 listing = scanned.list_files()
                 if listing.table is None and not listing.entries:
                     raise ApiError(404, "the index has no files, and neither has its lake: nothing says what rows have")

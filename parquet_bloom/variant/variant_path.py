@@ -10,9 +10,7 @@ from ..errors import PredicateError, printable, shortened
 _MOST_POSITION = (1 << 31) - 1
 
 # As Spark's VariantPathParser takes them: what is within quotes has none of these, and white space counts everywhere.
-_STEP = re.compile(
-    r"""\[(?P<position>[0-9]+)\]|\.(?P<name>[^.\[]+)|\['(?P<single>[^']*)'\]|\["(?P<double>[^"]*)"\]"""
-)
+_STEP = re.compile(r"""\[(?P<position>[0-9]+)\]|\.(?P<name>[^.\[]+)|\['(?P<single>[^']*)'\]|\["(?P<double>[^"]*)"\]""")
 _FIRST_NAME = re.compile(r"[^.\[$][^.\[]*")
 
 

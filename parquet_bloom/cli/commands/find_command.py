@@ -17,6 +17,7 @@ from ...scan.named_columns import FoundType, find_column_type, find_table_column
 from ...scan.row_reader import RowReader
 from ...scan.scan_options import ScanOptions
 from ...util.messages import count
+from ...variant.variant_type import show_json
 from ..command import POSITIVE, CommandOptions, command, group, option, usage_error
 from ..options.key_options import WhereKeys
 from ..options.path_options import check_output
@@ -87,10 +88,10 @@ def find(output: Output, given: FindOptions) -> int:
         stack.enter_context(output.step("read"))
         selected, of_table = requested, None
         if report.table is not None:
-            selected, of_table = select_table_columns(report.table.schema, requested, case_sensitive)
+            selected, of_table = select_table_columns(show_json(report.table.schema), requested, case_sensitive)
         num_errors = len(output.failures)
         options = ScanOptions(progress=bar.update, on_error=output.fail)
-        reader = RowReader(report, selected, schema=of_table, cache=footers, options=options)
+        reader = RowReader(report, selected, schema=of_table, cache=footers, options=options, show=show_json)
         schema, batches = reader.read_batches(_BATCH_ROWS, max_bytes=_MAX_BYTES)
         names = _sort_columns(schema.names, requested, case_sensitive)
         schema = pa.schema([schema.field(name) for name in names], schema.metadata)

@@ -123,7 +123,7 @@ class KeyLookup(CommandOptions):
             return self._open_files(table, output)
 
     def _open_files(self, source: Any, output: Output) -> KeyLookups:
-        return KeyLookups.open(ScanSource(source, output.filesystem, index=self.index).resolve())
+        return KeyLookups.open(ScanSource(source, output.filesystem, index=self.index, variant="json").resolve())
 
     def check_target(
         self, lookups: KeyLookups, paths: Sequence[str], output: Output, target: str, *, inside: bool = False

@@ -8,14 +8,22 @@ from typing import TYPE_CHECKING, Protocol, TypeVar
 
 import pyarrow as pa
 
-from ...errors import EncryptedFileError, ParquetBloomError, UnknownColumnError, UnreadableColumnError, first_line
+from ...errors import (
+    EncryptedFileError,
+    ParquetBloomError,
+    UnknownColumnError,
+    UnreadableColumnError,
+    first_line,
+    shortened,
+)
 from ...file.bloom_file import BloomFile
 from ...metadata.footer import MAGIC, TAIL_BYTES
 from ...metadata.footer_rewrite import drop_later_groups, find_later_groups
-from ...tables.variant_type import is_shredded
 from ...util.arrow_values import empty_table
 from ...util.lazy import late_module
 from ...util.threads import in_order, processors
+from ...variant.variant_text import to_json
+from ...variant.variant_type import is_shredded, may_be_variant, show_json
 
 if TYPE_CHECKING:
     import pyarrow.parquet as pq
@@ -65,6 +73,7 @@ def _has_extension(arrow_type: pa.DataType) -> bool:
 T = TypeVar("T")
 R = TypeVar("R")
 
+_LONGEST_CAUSE = 100  # characters of a cause that has types of Variants in it
 _MAX_NAMES = 5  # encrypted columns listed in an error
 _THREADS = 8
 REMOTE_THREADS = 64  # reading footers from remote storage is bound by latency, not bandwidth
@@ -235,8 +244,11 @@ def _decode_field(field: pa.Field) -> pa.Field:
 
 def make_mismatch_error(error: Exception) -> UnreadableColumnError:
     """Return the error for files whose columns have no common type."""
-    problem = f"the files' rows do not fit into one table: {first_line(error)}; leave the column out"
-    return UnreadableColumnError(problem)
+    cause = first_line(error)
+    way_out = "leave the column out"
+    if "metadata: binary" in cause:
+        cause, way_out = shortened(cause, _LONGEST_CAUSE), f"ask for Variants as JSON (variant='json'), or {way_out}"
+    return UnreadableColumnError(f"the files' rows do not fit into one table: {cause}; {way_out}")
 
 
 def promote_table(table: pa.Table, schema: pa.Schema) -> pa.Table:
@@ -245,6 +257,7 @@ def promote_table(table: pa.Table, schema: pa.Schema) -> pa.Table:
         return table.select([])  # of so many rows
     if table.schema.equals(schema):
         return table.replace_schema_metadata(schema.metadata)
+    table = _show_variants(table, schema)
     try:
         fields = [
             field if pa.types.is_dictionary(schema.field(field.name).type) else _decode_field(field)
@@ -259,6 +272,16 @@ def promote_table(table: pa.Table, schema: pa.Schema) -> pa.Table:
         return pa.concat_tables([empty_table(schema), table], promote_options="permissive").cast(schema)
     except (pa.ArrowException, ValueError) as error:  # ValueError: nulls where there must be none
         raise make_mismatch_error(error) from error
+
+
+def _show_variants(table: pa.Table, schema: pa.Schema) -> pa.Table:
+    """Return a table with JSON in place of the Variants that a schema shows so."""
+    shown = show_json(table.schema)
+    for position, (stored, field) in enumerate(zip(table.schema, shown, strict=True)):
+        is_shown = stored.type is not field.type and not schema.field(field.name).type.equals(stored.type)
+        if is_shown:
+            table = table.set_column(position, field, fit_column(table.column(position), field.type))
+    return table
 
 
 def fit_table(rows: pa.Table, schema: pa.Schema) -> pa.Table:
@@ -302,12 +325,12 @@ def _fit(array: pa.Array, arrow_type: pa.DataType) -> pa.Array:
         return array
     if types.is_dictionary(stored):
         return _fit(array.dictionary_decode(), arrow_type)
-    if types.is_struct(arrow_type):
-        array = (
-            array.storage if isinstance(array, pa.ExtensionArray) else array
-        )  # Variants, to who registers their type
-        if types.is_struct(array.type):
-            return _fit_struct(array, arrow_type)
+    if isinstance(stored, pa.BaseExtensionType) and types.is_struct(stored.storage_type):
+        array = array.storage  # Variants, to who registers their type
+    if types.is_struct(arrow_type) and types.is_struct(array.type):
+        return _fit_struct(array, arrow_type)
+    if types.is_large_string(arrow_type) and may_be_variant(array.type):
+        return to_json(array)
     if types.is_map(arrow_type) and types.is_map(stored):
         keys, items = _fit(array.keys, arrow_type.key_type), _fit(array.items, arrow_type.item_type)
         entries = pa.StructArray.from_arrays([keys, items], fields=[arrow_type.key_field, arrow_type.item_field])
@@ -326,8 +349,8 @@ def _is_list(arrow_type: pa.DataType) -> bool:
 
 def _fit_struct(array: pa.StructArray, arrow_type: pa.StructType) -> pa.StructArray:
     if is_shredded(array.type) and not is_shredded(arrow_type):
-        problem = "the file has its Variants shredded, into columns of which they are not put together here"
-        raise UnreadableColumnError(f"{problem}: leave the column out")
+        problem = "its Variants are shredded into columns, differently from file to file"
+        raise UnreadableColumnError(f"{problem}: ask for them as JSON (variant='json'), or leave the column out")
     fields, members = [*arrow_type], array.flatten()
     arrays = []
     for field in fields:

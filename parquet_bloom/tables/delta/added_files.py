@@ -25,7 +25,7 @@ from ...file.filter_builder import FilterOptions
 from ...file.write_table import write_file
 from ...storage.index_folder import Folder
 from ...util.arrow_values import take
-from ..variant_type import is_variant
+from ...variant.variant_type import is_variant
 from .delta_log import Action
 from .delta_properties import ROW_TRACKING, is_on
 from .delta_snapshot import DeltaSnapshot, JsonObject, Path

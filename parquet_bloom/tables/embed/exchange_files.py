@@ -26,8 +26,8 @@ from ...file.many_files import Progress, process_files
 from ...file.verify_file import verify_parquet
 from ...metadata.footer_rewrite import RenamedFooter
 from ...util.messages import count
+from ...variant.variant_type import is_variant
 from ..names_in_files import find_names
-from ..variant_type import is_variant
 from .new_files import NewFiles, find_missing
 from .table_target import CommitConflict, Exchange, LiveFile, SkippedFile, TableState, Target, UnfitFiles
 

@@ -7,13 +7,20 @@ from pathlib import Path
 from typing import Any
 
 import duckdb
+import polars as pl
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from support.writers.variant_rows import NUMBER, row, write
 
 import parquet_bloom
-from parquet_bloom.errors import MalformedVariantError, PredicateError, VariantCastError
+from parquet_bloom.errors import (
+    MalformedVariantError,
+    ParquetBloomError,
+    PredicateError,
+    UnreadableColumnError,
+    VariantCastError,
+)
 
 DOCUMENTS: list[dict[str, Any]] = [
     {
@@ -112,6 +119,34 @@ def test_only_what_the_path_needs_is_read(tmp_path: Path) -> None:
     scan = parquet_bloom.dataset(path).scan("v:id::bigint = 1500", ["k"])
     assert scan.to_arrow()["k"].to_pylist() == [1500]
     assert scan.plan().data_bytes_read < 1_000_000
+
+
+def test_variants_as_json(by_duckdb: Path, tmp_path: Path) -> None:
+    """Files that are shredded in other ways, or not, have one type then; also within structs and lists."""
+    (tmp_path / "a.parquet").write_bytes(by_duckdb.read_bytes())
+    write(tmp_path / "b.parquet", [row(number) for number in range(3)] + [None])
+    plain = [{"metadata": b"\x01\0\0", "value": NUMBER}]
+    pq.write_table(pa.table({"k": [0], "v": plain}), tmp_path / "c.parquet")
+    rows = parquet_bloom.read_table(tmp_path, "k < 4", variant="json")
+    assert rows.schema.field("v").type == pa.large_string()
+    assert list(map(json.loads, rows["v"].to_pylist()[:4])) == DOCUMENTS[:4]
+    assert json.loads(rows["v"][6].as_py()) == {"id": 2, "l": [2], "o": {"x": 1.0}, "s.t": "t2"}
+    assert rows["v"].to_pylist()[7:] == [None, "7"]
+    with pytest.raises(UnreadableColumnError, match="variant='json'"):
+        parquet_bloom.read_table(tmp_path, "k < 4")
+    lake = parquet_bloom.dataset(tmp_path, variant="json")
+    assert lake.schema.field("v").type == pa.large_string()
+    assert lake.scan("v:id::bigint = 2").to_arrow()["v"].to_pylist() == [rows["v"][2].as_py(), rows["v"][6].as_py()]
+    expected = [text for text in lake.to_table()["v"].to_pylist() if text and "u013" in text]
+    assert duckdb.sql("SELECT v FROM lake WHERE v LIKE '%u013%'").to_arrow_table()["v"].to_pylist() == expected
+    frame = parquet_bloom.scan_polars(tmp_path, variant="json").filter(pl.col("v") == rows["v"][3].as_py())
+    assert frame.collect()["k"].to_list() == [3]
+    nested = pa.table({"s": [{"v": plain[0]}], "l": [plain * 2]})
+    pq.write_table(nested, tmp_path / "d.parquet")
+    shown = parquet_bloom.read_table(tmp_path / "d.parquet", "s IS NOT NULL", variant="json")
+    assert shown.to_pylist() == [{"s": {"v": "7"}, "l": ["7", "7"]}]
+    with pytest.raises(ParquetBloomError, match="variant must be"):
+        parquet_bloom.dataset(tmp_path, variant="text")  # type: ignore[arg-type]
 
 
 def test_what_is_no_variant(tmp_path: Path) -> None:

@@ -31,5 +31,38 @@ def is_shredded(arrow_type: pa.DataType) -> bool:
     return metadata >= 0 and _is_binary(arrow_type.field(metadata).type)
 
 
+def show_json(schema: pa.Schema) -> pa.Schema:
+    """Return a schema with texts, of JSON, in place of Variants; also of those within structs and lists."""
+    return pa.schema([_show_field(field) for field in schema], schema.metadata)
+
+
+def _show_field(field: pa.Field) -> pa.Field:
+    shown = _show_type(field.type)
+    return field if shown is field.type else field.with_type(shown)
+
+
+def _show_type(arrow_type: pa.DataType) -> pa.DataType:
+    stored = arrow_type.storage_type if isinstance(arrow_type, pa.BaseExtensionType) else arrow_type
+    types = pa.types
+    if may_be_variant(stored):
+        return pa.large_string()
+    if types.is_struct(stored):
+        return pa.struct([_show_field(field) for field in stored])
+    if types.is_list(stored):
+        return pa.list_(_show_field(stored.value_field))
+    if types.is_large_list(stored):
+        return pa.large_list(_show_field(stored.value_field))
+    return arrow_type
+
+
+def may_be_variant(arrow_type: pa.DataType) -> bool:
+    """Return whether a column of this type can be shown as Variants: structs that are no Variants may be such, too."""
+    if not pa.types.is_struct(arrow_type):
+        return False
+    names = [field.name for field in arrow_type]
+    is_alike = _METADATA in names and 2 <= len(names) == len({*names} & {_METADATA, _VALUE, _TYPED_VALUE})
+    return is_alike and _is_binary(arrow_type.field(_METADATA).type)
+
+
 def _is_binary(arrow_type: pa.DataType) -> bool:
     return pa.types.is_binary(arrow_type) or pa.types.is_large_binary(arrow_type)
