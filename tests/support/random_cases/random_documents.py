@@ -191,6 +191,16 @@ def draw_document(rng: random.Random, depth: int = 0) -> Any:
     return {name: draw_document(rng, depth + 1) for name in rng.sample(NAMES, rng.choice((0, 1, 2, 4, 8, 40)))}
 
 
+def draw_json(rng: random.Random, depth: int = 0) -> Any:
+    """A document of Python's own types, as JSON has them."""
+    how = rng.random()
+    if depth > 3 or how < 0.4:
+        return rng.choice([None, True, False, 0, -5, 2**40, 0.5, -1e300, "", "x", "é😀", "12", 'say "a"\n'])
+    if how < 0.6:
+        return [draw_json(rng, depth + 1) for _ in range(rng.randint(0, 3))]
+    return {name: draw_json(rng, depth + 1) for name in rng.sample(["a", "b", "c d", "é", "a.b"], rng.randint(0, 4))}
+
+
 def draw_odd_scalar(rng: random.Random) -> Primitive:
     """Of the types that Spark has no values of."""
     how = rng.randrange(4)
