@@ -11,7 +11,7 @@ _MOST_POSITION = (1 << 31) - 1
 
 # As Spark's VariantPathParser takes them: what is within quotes has none of these, and white space counts everywhere.
 _STEP = re.compile(r"""\[(?P<position>[0-9]+)\]|\.(?P<name>[^.\[]+)|\['(?P<single>[^']*)'\]|\["(?P<double>[^"]*)"\]""")
-_FIRST_NAME = re.compile(r"[^.\[$][^.\[]*")
+_FIRST_NAME = re.compile(r"[^\s.\[$][^.\[]*")
 
 
 @dataclass(frozen=True)
@@ -67,7 +67,8 @@ def parse_path(text: str) -> VariantPath:
         step = _STEP.match(text, at)
         if step is None:
             raise _refuse(text, f"at character {at + 1} there is no .name, ['name'] or [number]")
-        kind, part = str(step.lastgroup), step[step.lastgroup]
+        kind = str(step.lastgroup)
+        part = step[kind]
         if kind == "position" and (len(part.lstrip("0")) > 10 or int(part) > _MOST_POSITION):
             raise _refuse(text, f"positions are below {_MOST_POSITION + 1}")
         parts.append(int(part) if kind == "position" else part)

@@ -7,7 +7,7 @@ import pyarrow.compute as pc
 
 from ..core.decode.variant_decode import TYPES
 from ..errors import UnsupportedTypeError
-from .variant_layout import chunks_of, concatenate, describe_leaf, make_text_array, open_variant, storage_of
+from .variant_layout import chunks_of, concatenate, describe_leaf, make_text_array, open_variant
 from .variant_path import VariantPath
 
 
@@ -76,36 +76,28 @@ def _make_array(length: int, valid: object, ends: object, values: object, kind: 
 
 
 def _find_leaf(array: pa.StructArray, path: VariantPath, target: pa.DataType) -> pa.Array | None:
-    """Return the column that the path is shredded to, if it holds all values and has the type; None otherwise."""
-    way = []
-    group = array
+    """Return the column that the path is shredded to, if it has the type and holds all values; None otherwise.
+
+    Where it is null, the value may be in what is beside it or beside one of its parents, unless that is null as well.
+    """
+    groups, way = [array], []
     for part in path.parts:
-        if not _is_fully_shredded(group.type) or not isinstance(part, str):
+        if not isinstance(part, str):
             return None
-        typed = group.type.get_field_index("typed_value")
-        field = group.type[typed].type
-        if not pa.types.is_struct(field) or field.get_field_index(part) < 0:
+        typed = groups[-1].type.get_field_index("typed_value")
+        fields = groups[-1].type[typed].type if typed >= 0 else None
+        number = fields.get_field_index(part) if fields is not None and pa.types.is_struct(fields) else -1
+        if number < 0:
             return None
-        value = group.type.get_field_index("value")
-        if value >= 0 and storage_of(group.field(value)).null_count < len(group):
-            return None
-        child = field.get_field_index(part)
-        way += [typed, child]
-        group = group.field(typed).field(child)
-    return _take_leaf(array, group, way, target)
-
-
-def _is_fully_shredded(group: pa.DataType) -> bool:
-    return pa.types.is_struct(group) and group.get_field_index("typed_value") >= 0
-
-
-def _take_leaf(array: pa.StructArray, group: pa.Array, way: list[int], target: pa.DataType) -> pa.Array | None:
-    if not _is_fully_shredded(group.type):
+        way += [typed, number]
+        groups.append(groups[-1].field(typed).field(number))
+    typed = groups[-1].type.get_field_index("typed_value")
+    if typed < 0 or groups[-1].type[typed].type != target or _has_values(groups[-1]):
         return None
-    typed = group.type.get_field_index("typed_value")
-    if group.type[typed].type != target:
-        return None
+    leaf = pc.struct_field(array, [*way, typed])
+    return leaf if not leaf.null_count or not any(map(_has_values, groups)) else None
+
+
+def _has_values(group: pa.StructArray) -> bool:
     value = group.type.get_field_index("value")
-    if value >= 0 and group.field(value).null_count < len(group):
-        return None
-    return pc.struct_field(array, [*way, typed])
+    return value >= 0 and bool(group.field(value).null_count < len(group))
