@@ -12,7 +12,7 @@ from ...errors import EncryptedFileError, ParquetBloomError, UnknownColumnError,
 from ...file.bloom_file import BloomFile
 from ...metadata.footer import MAGIC, TAIL_BYTES
 from ...metadata.footer_rewrite import drop_later_groups, find_later_groups
-from ...tables.variant_type import is_shredded
+from ...tables.variant_type import loses_shredded
 from ...util.arrow_values import empty_table
 from ...util.lazy import late_module
 from ...util.threads import in_order, processors
@@ -245,6 +245,7 @@ def promote_table(table: pa.Table, schema: pa.Schema) -> pa.Table:
         return table.select([])  # of so many rows
     if table.schema.equals(schema):
         return table.replace_schema_metadata(schema.metadata)
+    _require_whole(table, schema)
     try:
         fields = [
             field if pa.types.is_dictionary(schema.field(field.name).type) else _decode_field(field)
@@ -261,6 +262,15 @@ def promote_table(table: pa.Table, schema: pa.Schema) -> pa.Table:
         raise make_mismatch_error(error) from error
 
 
+def _require_whole(rows: pa.Table, schema: pa.Schema) -> None:
+    """Raise UnreadableColumnError if Variants in some rows have parts that a schema has no place for."""
+    for field in schema if rows.num_rows else ():
+        i = rows.schema.get_field_index(field.name)
+        if i >= 0 and loses_shredded(rows.schema.field(i).type, field.type):
+            problem = "the file has its Variants shredded, into columns of which they are not put together here"
+            raise UnreadableColumnError(f"{problem}: leave the column out", column=field.name)
+
+
 def fit_table(rows: pa.Table, schema: pa.Schema) -> pa.Table:
     """Return rows with the columns of a schema; columns and fields that they lack are null, others are left out.
 
@@ -273,6 +283,7 @@ def fit_table(rows: pa.Table, schema: pa.Schema) -> pa.Table:
         return rows.select([])  # of so many rows
     if rows.schema.equals(schema):
         return rows.replace_schema_metadata(schema.metadata)
+    _require_whole(rows, schema)
     columns = []
     for field in schema:
         i = rows.schema.get_field_index(field.name)
@@ -282,9 +293,6 @@ def fit_table(rows: pa.Table, schema: pa.Schema) -> pa.Table:
             stored = rows.schema.field(i).type
             problem = f"its {stored} values do not fit into the table's {field.type}: {first_line(error)}"
             raise UnreadableColumnError(problem, column=field.name) from error
-        except UnreadableColumnError as error:
-            error.column = error.column or field.name
-            raise
         columns.append(column)
     return pa.Table.from_arrays(columns, schema=schema)
 
@@ -325,9 +333,6 @@ def _is_list(arrow_type: pa.DataType) -> bool:
 
 
 def _fit_struct(array: pa.StructArray, arrow_type: pa.StructType) -> pa.StructArray:
-    if is_shredded(array.type) and not is_shredded(arrow_type):
-        problem = "the file has its Variants shredded, into columns of which they are not put together here"
-        raise UnreadableColumnError(f"{problem}: leave the column out")
     fields, members = [*arrow_type], array.flatten()
     arrays = []
     for field in fields:

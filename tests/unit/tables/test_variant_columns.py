@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
 from support.engines.duckdb_tables import ask
@@ -101,6 +102,30 @@ def test_each_file_is_read_by_its_other_columns_and_shown_where_it_can_be(tmp_pa
         with pytest.raises(UnreadableColumnError, match=SHREDDED) as caught:
             ask_for()
         assert len(str(caught.value).splitlines()) == 1
+
+
+def test_no_row_is_no_error(tmp_path: Path) -> None:
+    root = tmp_path / "t"
+    root.mkdir()
+    rows = """SELECT i * 2 id, ('{"a": 1}')::JSON::VARIANT v FROM range(10) t(i)"""
+    duckdb.sql(f"COPY ({rows}) TO '{root}/shred.parquet'")
+    fields = [column("id", "long"), column("v", "variant")]
+    commit(root, 0, [*beginning(fields, features=FEATURES), describe(root / "shred.parquet", 0)])
+    assert parquet_bloom.read_table(parquet_bloom.delta(root), "id = 5").schema.field("v").type == SHOWN
+    with pytest.raises(UnreadableColumnError, match=SHREDDED):
+        parquet_bloom.read_table(parquet_bloom.delta(root), "id = 6")
+
+
+def test_a_lake_without_a_table(tmp_path: Path) -> None:
+    """Its schema is that of the files that it has had: what is shredded in a later one has no place there."""
+    pq.write_table(pa.table({"id": range(ROWS), "v": pa.array(VALUES, STORED)}), tmp_path / "plain.parquet")
+    dataset = parquet_bloom.dataset(tmp_path)
+    write_shredded(tmp_path / "shred.parquet", ROWS)
+    assert dataset.get("id", [14], columns=["id"])["id"].to_pylist() == [14]
+    with pytest.raises(UnreadableColumnError, match=SHREDDED):
+        dataset.get("id", [14])
+    rows = parquet_bloom.dataset(tmp_path).to_table(filter=pc.field("id") == 14)
+    assert rows["v"].to_pylist() == [pq.read_table(tmp_path / "shred.parquet")["v"][4].as_py()]
 
 
 def test_of_polars(tmp_path: Path) -> None:
