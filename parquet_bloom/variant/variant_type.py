@@ -20,15 +20,23 @@ def is_variant(arrow_type: pa.DataType) -> bool:
     )
 
 
-def is_shredded(arrow_type: pa.DataType) -> bool:
-    """Return whether a column of this type, in a file, is one of Variants that have parts in columns of their own.
+def loses_shredded(stored: pa.DataType, shown: pa.DataType) -> bool:
+    """Return whether a column has Variants with parts in columns of their own, which another type of it lacks.
 
-    Not all writers annotate the group as one of Variants.
+    Parameters
+    ----------
+    stored : of the column in a file. Not all writers annotate the group as one of Variants.
+    shown : of the same column in a result.
     """
-    if not pa.types.is_struct(arrow_type) or arrow_type.get_field_index(_TYPED_VALUE) < 0:
-        return False
-    metadata = arrow_type.get_field_index(_METADATA)
-    return metadata >= 0 and _is_binary(arrow_type.field(metadata).type)
+    if isinstance(stored, pa.BaseExtensionType):  # of Variants, to who has registered it
+        stored = stored.storage_type
+    if not (pa.types.is_struct(stored) and pa.types.is_struct(shown)):
+        inner = zip(_list_inner(stored), _list_inner(shown), strict=False)
+        return any(loses_shredded(one, other) for one, other in inner)
+    names = {field.name: field.type for field in stored}
+    if _TYPED_VALUE in names and shown.get_field_index(_TYPED_VALUE) < 0 and _is_binary(names.get(_METADATA)):
+        return True
+    return any(loses_shredded(names[field.name], field.type) for field in shown if field.name in names)
 
 
 def show_json(schema: pa.Schema) -> pa.Schema:
@@ -64,5 +72,12 @@ def may_be_variant(arrow_type: pa.DataType) -> bool:
     return is_alike and _is_binary(arrow_type.field(_METADATA).type)
 
 
-def _is_binary(arrow_type: pa.DataType) -> bool:
-    return pa.types.is_binary(arrow_type) or pa.types.is_large_binary(arrow_type)
+def _list_inner(arrow_type: pa.DataType) -> list[pa.DataType]:
+    """Return the types of what lists and maps consist of."""
+    if pa.types.is_map(arrow_type):
+        return [arrow_type.key_type, arrow_type.item_type]
+    return [arrow_type.value_type] if pa.types.is_list(arrow_type) or pa.types.is_large_list(arrow_type) else []
+
+
+def _is_binary(arrow_type: pa.DataType | None) -> bool:
+    return arrow_type is not None and (pa.types.is_binary(arrow_type) or pa.types.is_large_binary(arrow_type))

@@ -395,6 +395,44 @@ def test_types_that_spark_does_not_have(spark: Any, tmp_path: Path) -> None:
         parquet_bloom.spark.read_table(spark, source)
 
 
+def test_variants(spark: Any, conf: Any, write: Any, tmp_path: Path) -> None:
+    """Files that Spark has written, shredded or not, and rows that this package has changed."""
+    pytest.importorskip("pyspark", minversion="4.1")
+    root, actions, expected = tmp_path / "t", [], {}
+    root.mkdir()
+    value = "CASE WHEN id % 10 = 3 THEN NULL ELSE parse_json(concat('{\"a\": ', id, '}')) END v"
+    for name, low in (("whole", 0), ("shredded", 10)):
+        with conf({"spark.sql.variant.writeShredding.enabled": str(name == "shredded").lower()}):
+            folder = write(name, f"id + {low} id", value.replace("id, '}", f"id + {low}, '}}"), rows=10, files=1)
+        (path,) = folder.glob("*.parquet")
+        statistics = {"numRecords": 10, "minValues": {"id": low}, "maxValues": {"id": low + 9}}
+        actions.append(add(f"{name}.parquet", path.stat().st_size, statistics))
+        path.rename(root / f"{name}.parquet")
+        read = pq.read_table(root / f"{name}.parquet")
+        assert ("typed_value" in str(read.schema)) == (name == "shredded")
+        expected |= {} if low else dict(zip(read["id"].to_pylist(), read["v"].to_pylist(), strict=True))
+    fields, features = [column("id", "long"), column("v", "variant")], ["variantType", "variantShredding"]
+    commit(root, 0, [*beginning(fields, features=features), *actions])
+    table = parquet_bloom.delta(root)
+    rows = parquet_bloom.read_table(table, "id IN (3, 4)").sort_by("id")
+    assert rows["v"].to_pylist() == [None, expected[4]]
+    parquet_bloom.embed_table(root, ["id"])
+    parquet_bloom.delete(root, [5, 15], "id", mode="rewrite")
+    frame = parquet_bloom.spark.read_table(spark, table, "id < 10").orderBy("id")
+    assert {row.id: row.v and row.v.asDict() for row in frame.collect()} == {
+        n: value and {part: bytearray(data) for part, data in value.items()} for n, value in expected.items() if n != 5
+    }
+    ids = parquet_bloom.spark.read_table(spark, table, "id IN (4, 5, 14, 15)", columns=["id"])
+    assert sorted(row.id for row in ids.collect()) == [4, 14]
+    with pytest.raises(Exception, match=r"column 'v': its Variants are shredded.*variant='json'"):
+        parquet_bloom.spark.read_table(spark, table, "id = 14").collect()
+    # Spark puts together what was written anew.
+    files = spark.read.parquet(*deltalake.DeltaTable(root).file_uris())
+    assert {row.id: row.text for row in files.selectExpr("id", "to_json(v) text").collect()} == {
+        n: None if n % 10 == 3 else f'{{"a":{n}}}' for n in range(20) if n % 10 != 5
+    }
+
+
 def test_what_is_no_table(spark: Any, tmp_path: Path) -> None:
     pq.write_table(pa.table({"id": [1]}), tmp_path / "f.parquet")
     for given in (tmp_path, str(tmp_path / "f.parquet"), "s3://bucket/t"):

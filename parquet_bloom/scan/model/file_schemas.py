@@ -23,7 +23,7 @@ from ...util.arrow_values import empty_table
 from ...util.lazy import late_module
 from ...util.threads import in_order, processors
 from ...variant.variant_text import to_json
-from ...variant.variant_type import is_shredded, may_be_variant, show_json
+from ...variant.variant_type import loses_shredded, may_be_variant, show_json
 
 if TYPE_CHECKING:
     import pyarrow.parquet as pq
@@ -258,6 +258,7 @@ def promote_table(table: pa.Table, schema: pa.Schema) -> pa.Table:
     if table.schema.equals(schema):
         return table.replace_schema_metadata(schema.metadata)
     table = _show_variants(table, schema)
+    _require_whole(table, schema)
     try:
         fields = [
             field if pa.types.is_dictionary(schema.field(field.name).type) else _decode_field(field)
@@ -276,12 +277,23 @@ def promote_table(table: pa.Table, schema: pa.Schema) -> pa.Table:
 
 def _show_variants(table: pa.Table, schema: pa.Schema) -> pa.Table:
     """Return a table with JSON in place of the Variants that a schema shows so."""
-    shown = show_json(table.schema)
-    for position, (stored, field) in enumerate(zip(table.schema, shown, strict=True)):
-        is_shown = stored.type is not field.type and not schema.field(field.name).type.equals(stored.type)
-        if is_shown:
+    for position, (stored, field) in enumerate(zip(table.schema, show_json(table.schema), strict=True)):
+        if stored.type is field.type:
+            continue
+        wanted = pa.schema([schema.field(field.name)])
+        if show_json(wanted).equals(wanted):  # it has no Variants
             table = table.set_column(position, field, fit_column(table.column(position), field.type))
     return table
+
+
+def _require_whole(rows: pa.Table, schema: pa.Schema) -> None:
+    """Raise UnreadableColumnError if Variants in some rows have parts that a schema has no place for."""
+    for field in schema if rows.num_rows else ():
+        i = rows.schema.get_field_index(field.name)
+        if i >= 0 and loses_shredded(rows.schema.field(i).type, field.type):
+            problem = "its Variants are shredded into columns, differently from file to file"
+            way_out = "ask for them as JSON (variant='json'), or leave the column out"
+            raise UnreadableColumnError(f"{problem}: {way_out}", column=field.name)
 
 
 def fit_table(rows: pa.Table, schema: pa.Schema) -> pa.Table:
@@ -296,6 +308,7 @@ def fit_table(rows: pa.Table, schema: pa.Schema) -> pa.Table:
         return rows.select([])  # of so many rows
     if rows.schema.equals(schema):
         return rows.replace_schema_metadata(schema.metadata)
+    _require_whole(rows, schema)
     columns = []
     for field in schema:
         i = rows.schema.get_field_index(field.name)
@@ -305,9 +318,6 @@ def fit_table(rows: pa.Table, schema: pa.Schema) -> pa.Table:
             stored = rows.schema.field(i).type
             problem = f"its {stored} values do not fit into the table's {field.type}: {first_line(error)}"
             raise UnreadableColumnError(problem, column=field.name) from error
-        except UnreadableColumnError as error:
-            error.column = error.column or field.name
-            raise
         columns.append(column)
     return pa.Table.from_arrays(columns, schema=schema)
 
@@ -348,9 +358,6 @@ def _is_list(arrow_type: pa.DataType) -> bool:
 
 
 def _fit_struct(array: pa.StructArray, arrow_type: pa.StructType) -> pa.StructArray:
-    if is_shredded(array.type) and not is_shredded(arrow_type):
-        problem = "its Variants are shredded into columns, differently from file to file"
-        raise UnreadableColumnError(f"{problem}: ask for them as JSON (variant='json'), or leave the column out")
     fields, members = [*arrow_type], array.flatten()
     arrays = []
     for field in fields:

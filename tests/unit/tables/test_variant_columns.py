@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
 from support.engines.duckdb_tables import ask
@@ -30,7 +31,7 @@ STORED = pa.struct([pa.field("value", pa.binary(), nullable=False), pa.field("me
 SHOWN = pa.struct([pa.field("metadata", pa.binary(), nullable=False), pa.field("value", pa.binary(), nullable=False)])
 FEATURES = ["variantType", "variantShredding", "deletionVectors"]
 ON = {"delta.enableDeletionVectors": "true"}
-SHREDDED = r"shred.*\.parquet: column '(v|x)': the file has its Variants shredded.*: leave the column out"
+SHREDDED = r"shred.*\.parquet: column '(v|x)': its Variants are shredded.*variant='json'"
 VALUES = [None if n == 3 else {"metadata": b"\1\0\0", "value": bytes([0x0C, n])} for n in range(ROWS)]
 """The integers from 0 on, and a null."""
 
@@ -101,6 +102,30 @@ def test_each_file_is_read_by_its_other_columns_and_shown_where_it_can_be(tmp_pa
         with pytest.raises(UnreadableColumnError, match=SHREDDED) as caught:
             ask_for()
         assert len(str(caught.value).splitlines()) == 1
+
+
+def test_no_row_is_no_error(tmp_path: Path) -> None:
+    root = tmp_path / "t"
+    root.mkdir()
+    rows = """SELECT i * 2 id, ('{"a": 1}')::JSON::VARIANT v FROM range(10) t(i)"""
+    duckdb.sql(f"COPY ({rows}) TO '{root}/shred.parquet'")
+    fields = [column("id", "long"), column("v", "variant")]
+    commit(root, 0, [*beginning(fields, features=FEATURES), describe(root / "shred.parquet", 0)])
+    assert parquet_bloom.read_table(parquet_bloom.delta(root), "id = 5").schema.field("v").type == SHOWN
+    with pytest.raises(UnreadableColumnError, match=SHREDDED):
+        parquet_bloom.read_table(parquet_bloom.delta(root), "id = 6")
+
+
+def test_a_lake_without_a_table(tmp_path: Path) -> None:
+    """Its schema is that of the files that it has had: what is shredded in a later one has no place there."""
+    pq.write_table(pa.table({"id": range(ROWS), "v": pa.array(VALUES, STORED)}), tmp_path / "plain.parquet")
+    dataset = parquet_bloom.dataset(tmp_path)
+    write_shredded(tmp_path / "shred.parquet", ROWS)
+    assert dataset.get("id", [14], columns=["id"])["id"].to_pylist() == [14]
+    with pytest.raises(UnreadableColumnError, match=SHREDDED):
+        dataset.get("id", [14])
+    rows = parquet_bloom.dataset(tmp_path).to_table(filter=pc.field("id") == 14)
+    assert rows["v"].to_pylist() == [pq.read_table(tmp_path / "shred.parquet")["v"][4].as_py()]
 
 
 def test_of_polars(tmp_path: Path) -> None:
@@ -240,7 +265,7 @@ def test_nested_variants(tmp_path: Path, name: str) -> None:
     assert dict(zip(found["id"].to_pylist(), found[name].to_pylist(), strict=True)) == expected
     assert list_ids(parquet_bloom.read_table(table, "id >= 8", ["id"])) == [*range(8, 2 * ROWS)]
     with pytest.raises(
-        UnreadableColumnError, match=rf"shred\.parquet: column '{name}': the file has its Variants shred"
+        UnreadableColumnError, match=rf"shred\.parquet: column '{name}': its Variants are shred"
     ):
         parquet_bloom.read_table(table, "id >= 8")
     if name == "s":
@@ -416,9 +441,36 @@ def test_shredded_files_of_iceberg(tmp_path: Path) -> None:
             parquet_bloom.read_table(table, where)
 
 
+def make_whole(root: Path) -> dict[int, Any]:
+    """Make a Delta table that has no shredded file and may have none, change its rows, and return what it has then."""
+    root.mkdir()
+    ids = pa.array(range(ROWS), pa.int64())
+    pq.write_table(pa.table({"id": ids, "v": pa.array(VALUES, STORED)}), root / "plain.parquet")
+    fields, features = [column("id", "long"), column("v", "variant")], ["variantType", "deletionVectors"]
+    start = beginning(fields, features=features, configuration=ON)
+    commit(root, 0, [*start, describe(root / "plain.parquet", 0)])
+    parquet_bloom.embed_table(root, ["id"])
+    parquet_bloom.delete(root, [4], "id")
+    parquet_bloom.delete(root, [5], "id", mode="rewrite")
+    parquet_bloom.upsert(root, pa.table({"id": [2, 50], "v": pa.array([VALUES[7], None], STORED)}), "id")
+    return {n: value for n, value in enumerate(VALUES) if n not in (4, 5)} | {2: VALUES[7], 50: None}
+
+
+def test_deltalake_reads_the_same(tmp_path: Path) -> None:
+    expected = make_whole(tmp_path / "t")
+    assert (
+        show(pa.table(deltalake.DeltaTable(tmp_path / "t").scan())) == expected == read_all(tmp_path / "t", "id >= 0")
+    )
+
+
 @pytest.mark.ci
 def test_duckdb_reads_the_same(tmp_path: Path) -> None:
-    """DuckDB has a reader of its own for Iceberg, and for Delta one that knows Variants unless they may be shredded."""
+    """By extensions of its own; that for Delta does not open tables that may have shredded files."""
+    root = tmp_path / "delta"
+    expected = make_whole(root)
     metadata = make_iceberg(tmp_path / "iceberg", "variant", pa.array(VALUES, STORED), {})
-    (found,) = ask(f"SELECT id, x::VARCHAR FROM iceberg_scan('{metadata}') ORDER BY id")
-    assert found == [[n, None if value is None else str(n)] for n, value in enumerate(VALUES)] + [[20, None]]
+    found = ask(
+        f"SELECT id, v::VARCHAR FROM delta_scan('{root}')", f"SELECT id, x::VARCHAR FROM iceberg_scan('{metadata}')"
+    )
+    for rows, known in zip(found, (expected, dict(enumerate(VALUES)) | {20: None}), strict=True):
+        assert dict(rows) == {n: None if value is None else str(value["value"][1]) for n, value in known.items()}
