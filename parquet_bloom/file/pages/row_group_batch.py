@@ -530,7 +530,8 @@ class RowGroupBatch:
         Returns
         -------
         The rows, and the column in these rows, or None if a piece was searched for or lists cannot be taken. None if
-        there are more than `most`, or fetching pages of a file that is not local is not worthwhile, or the values would take much memory.
+        there are more than `most`, or fetching pages of a file that is not local is not worthwhile, or the values would
+        take much memory.
 
         Raises
         ------
