@@ -126,7 +126,7 @@ class PageFetcher:
         self.known: dict[int, bytes] = {}
 
     def fetch(self, leaves: Sequence[SchemaLeaf], selections: Sequence[NDArray[np.int64]]) -> set[int]:
-        """Fetch pages that have rows of some columns, all at once; what was fetched before is dropped.
+        """Fetch pages that have rows of some columns, all at once; unless all are there, those that are, are dropped.
 
         Parameters
         ----------
@@ -140,10 +140,12 @@ class PageFetcher:
         ------
         StorageError, TruncatedFileError
         """
-        self.ranges.forget()
         self.known.clear()
         plans, unplanned = self._plan(leaves, selections)
-        self._fetch([span for plan in plans for span in plan.early_spans()])
+        spans = [span for plan in plans for span in plan.early_spans()]
+        if not all(self.ranges.has(*span) for span in spans):
+            self.ranges.forget()
+            self._fetch(spans)
         confirmed = []
         for plan in plans:
             if plan.confirm(self.ranges):
