@@ -117,25 +117,24 @@ class ZoneHashes:
         self.num_zones = -(-num_rows // zone_rows)
         self._most_rows = min(zone_rows, num_rows)
         self._done: list[NDArray[np.uint64]] = []
-        self._distinct: HashSet | None = None
+        self._distinct = HashSet(self._most_rows)  # of one zone after the other, as fresh memory takes time
 
     def open(self, zone: int) -> HashSet:
         """Return the set to add the hashes of a zone to; zones are opened in order, each any number of times."""
-        while self._distinct is None or zone > len(self._done):
+        while zone > len(self._done):
             self._close()
-            self._distinct = HashSet(self._most_rows)
         return self._distinct
 
     def _close(self) -> None:
-        if self._distinct is not None:
-            self._done.append(self._distinct.to_array())
-            self._distinct = None
+        hashes = self._distinct.to_array()
+        self._done.append(hashes)
+        self._distinct.clear(max(self._most_rows, len(hashes)))
 
     def finish(self) -> list[NDArray[np.uint64]]:
         """Return the hashes of every zone; those of zones without values are empty."""
-        self._close()
-        missing = self.num_zones - len(self._done)
-        return self._done + [np.empty(0, np.uint64) for _ in range(missing)]
+        while len(self._done) < self.num_zones:
+            self._close()
+        return self._done
 
 
 def distinct_hashes(file: BloomFile, leaf: SchemaLeaf) -> Iterator[tuple[int, NDArray[np.uint64]]]:

@@ -21,6 +21,7 @@ from ..hashing.arrow_keys import keys_of
 from ..storage import Rewrite, Source
 from ..storage.index_folder import Folder
 from ..storage.objects.object_source import ObjectSource
+from ..util.arrow_values import from_numpy, make_array, to_numpy
 from ..util.threads import can_use_arrow_threads
 from . import json_checks as strict
 from .units import FILE, Units
@@ -179,7 +180,7 @@ def write_pages(
             _Page(pages[-1].offset + pages[-1].length if pages else 0, len(data), hash_one(data), some.num_rows)
         )
         new.write(data)
-    first = table["first_unit"].to_numpy()
+    first = to_numpy(table["first_unit"])
     counts = np.diff(np.append(first, num_units))
     even = int(counts[0]) if len(counts) and (counts == counts[0]).all() else 0
     fields: dict[str, object] = {
@@ -475,7 +476,7 @@ class FileTable:
             some = self._some_paths(pages, numbers)
             if some is not None:
                 return some
-        chosen = self._paths if numbers is None else self._paths.take(pa.array(numbers))
+        chosen = self._paths if numbers is None else self._paths.take(from_numpy(numbers))
         return [_decode_path(path) for path in chosen.to_pylist()]
 
     def _some_paths(self, pages: FilePages, numbers: NDArray[np.int64]) -> list[str] | None:
@@ -515,7 +516,7 @@ class FileTable:
             if "row_counts" not in table.schema.names or table.schema.field("row_counts").type != _ROW_COUNTS:
                 raise ValueError("a page of the table has no rows")
             row_counts = _combine_chunks(table["row_counts"])
-            firsts = _combine_chunks(table["first_unit"]).to_numpy()
+            firsts = to_numpy(table["first_unit"])
             end = firsts[-1] + self.units.count_all(row_counts)[-1]
             self._require_zones(row_counts, np.diff(np.append(firsts, end)))
         except (pa.ArrowException, KeyError, TypeError, ValueError) as error:
@@ -547,12 +548,12 @@ class FileTable:
 
     def has_paths(self, numbers: NDArray[np.int64], names: pa.LargeBinaryArray) -> NDArray[np.bool_]:
         """Return which files have these paths, file by file."""
-        same = pc.equal(self._paths.take(pa.array(numbers)), names)
-        return np.asarray(same.to_numpy(zero_copy_only=False), np.bool_)
+        same = pc.equal(self._paths.take(from_numpy(numbers)), names)
+        return np.asarray(to_numpy(same), np.bool_)
 
     @cached_property
     def sizes(self) -> NDArray[np.int64]:
-        return np.asarray(_combine_chunks(self.table["size"]).to_numpy())
+        return np.asarray(to_numpy(self.table["size"]))
 
     @cached_property
     def stamps(self) -> pa.BinaryArray:
@@ -560,7 +561,7 @@ class FileTable:
 
     @cached_property
     def listed(self) -> NDArray[np.bool_]:
-        return np.asarray(_combine_chunks(self.table["listed"]).to_numpy(zero_copy_only=False))
+        return np.asarray(to_numpy(self.table["listed"]))
 
     @cached_property
     def first_units(self) -> NDArray[np.int64]:
@@ -568,7 +569,7 @@ class FileTable:
         pages = self._in_pages
         if pages is not None and pages.units_a_file:
             return np.arange(pages.num_files + 1, dtype=np.int64) * pages.units_a_file
-        return np.append(_combine_chunks(self.table["first_unit"]).to_numpy(), self.num_units)
+        return np.append(to_numpy(self.table["first_unit"]), self.num_units)
 
     def fingerprints(self, number: int) -> tuple[int, int]:
         """Return the fingerprints of the footer and of the data."""
@@ -582,7 +583,7 @@ class FileTable:
         pages = self._in_pages
         if pages is not None and _part(column) in pages.constants:
             return np.full(pages.num_files, pages.constants[_part(column)], np.int16)
-        return np.asarray(_combine_chunks(self.table[_part(column)]).to_numpy())
+        return np.asarray(to_numpy(self.table[_part(column)]))
 
     def doubt(self, column: str, number: int) -> str | None:
         """Return the reason why a column of a file is not covered."""
@@ -633,7 +634,7 @@ class FileTable:
             )
             for i, name in enumerate(rows.schema.names):
                 if name.startswith("part "):
-                    rows = rows.set_column(i, name, pa.array(renumbered[_combine_chunks(rows[name]).to_numpy()]))
+                    rows = rows.set_column(i, name, from_numpy(renumbered[to_numpy(rows[name])]))
             chosen.append(rows.filter(pa.array(kept)))
             done += int(of_unit.sum())
         combined = pa.concat_tables(chosen).unify_dictionaries()
@@ -680,20 +681,21 @@ class FileRowsTable:
         self._num_units += int(units.sum())
         columns: dict[str, pa.Array] = {
             "path": encode_paths([record.path for record in records]),
-            "size": pa.array([record.size for record in records], pa.int64()),
-            "stamp": pa.array([record.stamp for record in records], pa.binary()),
-            "footer": pa.array([record.footer for record in records], pa.uint64()),
-            "data": pa.array([record.data for record in records], pa.uint64()),
-            "first_unit": pa.array(first, pa.int64()),
-            "listed": pa.array([record.listed for record in records], pa.bool_()),
+            "size": make_array([record.size for record in records], pa.int64()),
+            "stamp": make_array([record.stamp for record in records], pa.binary()),
+            "footer": make_array([record.footer for record in records], pa.uint64()),
+            "data": make_array([record.data for record in records], pa.uint64()),
+            "first_unit": from_numpy(first),
+            "listed": make_array([record.listed for record in records], pa.bool_()),
         }
         if self._units.zone_rows:
-            columns["row_counts"] = pa.array([record.row_counts for record in records], _ROW_COUNTS)
+            counts = [record.row_counts for record in records]
+            columns["row_counts"] = pa.array(counts, _ROW_COUNTS) if counts else pa.nulls(0, _ROW_COUNTS)
         for column in self._columns:
             parts = [record.parts.get(column, NOT_COVERED) for record in records]
-            columns[_part(column)] = pa.array(parts, pa.int16())
+            columns[_part(column)] = make_array(parts, pa.int16())
             doubts = [record.doubts.get(column) for record in records]
-            columns[_doubt(column)] = pa.array(doubts, pa.string()).dictionary_encode()
+            columns[_doubt(column)] = make_array(doubts, pa.string()).dictionary_encode()
         self._done.append(pa.table(columns))
 
 
@@ -724,7 +726,7 @@ def _decode_path(path: bytes) -> str:
 
 def encode_paths(paths: Sequence[str]) -> pa.LargeBinaryArray:
     """Return paths as the table stores them."""
-    return pa.array([_encode_path(path) for path in paths], pa.large_binary())
+    return make_array([_encode_path(path) for path in paths], pa.large_binary())
 
 
 def _concat_pages(tables: Sequence[pa.Table], pages: FilePages, units: Units) -> pa.Table:
@@ -740,4 +742,4 @@ def _concat_pages(tables: Sequence[pa.Table], pages: FilePages, units: Units) ->
 
 
 def _combine_chunks(column: pa.ChunkedArray) -> pa.Array:
-    return column.chunk(0) if column.num_chunks == 1 else pa.concat_arrays(column.chunks or [pa.array([], column.type)])
+    return column.chunk(0) if column.num_chunks == 1 else pa.concat_arrays(column.chunks or [pa.nulls(0, column.type)])

@@ -20,6 +20,7 @@ from ..predicate.key_expression import first_column
 from ..storage import Entry
 from ..tables.names_in_files import has_column
 from ..tables.table_footers import show_as_table
+from ..util.arrow_values import from_numpy, make_array, make_scalar, to_numpy
 from ..util.threads import in_order
 from . import lake_files as sources
 from .file_table import NOT_COVERED, encode_paths
@@ -71,7 +72,7 @@ class PathTable:
             for owner in np.unique(self._owners[rows[unresolved]]).tolist():
                 members = unresolved[self._owners[rows[unresolved]] == owner]
                 files = self._numbers[rows[members]]
-                matching = self._segments[owner].files.has_paths(files, paths.take(pa.array(members)))
+                matching = self._segments[owner].files.has_paths(files, paths.take(from_numpy(members)))
                 owners[members[matching]], numbers[members[matching]] = owner, files[matching]
             unresolved = unresolved[owners[unresolved] < 0]
             rows[unresolved] += 1
@@ -138,11 +139,11 @@ def match_stamps(
     segment: Segment, numbers: NDArray[np.int64], current: Sequence[tuple[int, bytes]]
 ) -> NDArray[np.bool_]:
     """Return which files of a segment still have the given sizes and stamps; NO_TOKEN never matches."""
-    indexed = segment.files.stamps.take(pa.array(numbers))
-    stamps = pa.array([stamp for _, stamp in current], pa.binary())
-    same = pc.and_(pc.equal(stamps, indexed), pc.not_equal(stamps, pa.scalar(NO_TOKEN)))
+    indexed = segment.files.stamps.take(from_numpy(numbers))
+    stamps = make_array([stamp for _, stamp in current], pa.binary())
+    same = pc.and_(pc.equal(stamps, indexed), pc.not_equal(stamps, make_scalar(NO_TOKEN, pa.binary())))
     sizes = np.array([size for size, _ in current], np.int64)
-    return np.asarray(same.to_numpy(zero_copy_only=False), np.bool_) & (sizes == segment.files.sizes[numbers])
+    return np.asarray(to_numpy(same), np.bool_) & (sizes == segment.files.sizes[numbers])
 
 
 class _CheckedFiles(NamedTuple):

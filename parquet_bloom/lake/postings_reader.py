@@ -291,8 +291,14 @@ class PostingsReader(PartReader):
         return self._hot.offset + offset
 
     def _read_list(self, offset: int, length: int) -> NDArray[np.uint32]:
+        if not length:
+            return self._list_all()
         data = self._source.read_at(self._find_list(offset, length), length)
         return self._unpack_units(data)
+
+    def _list_all(self) -> NDArray[np.uint32]:
+        """Return what a list without bytes stands for: all units."""
+        return np.arange(self.num_units, dtype=np.uint32)
 
     def _unpack_units(self, data: bytes) -> NDArray[np.uint32]:
         try:
@@ -369,6 +375,9 @@ class PostingsReader(PartReader):
             except BrokenIndexError as error:
                 batch.mark_all_unknown(queries_by_list[offset, length], str(error))
             else:
+                if not length:
+                    batch.add_list(queries_by_list[offset, length], self._list_all())
+                    continue
                 lists.append((offset, length))
                 size += length
             if lists and (size >= _AT_ONCE or number == len(pairs) - 1):

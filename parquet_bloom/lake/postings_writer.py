@@ -148,6 +148,10 @@ class _HotLists:
             self._pieces, self._waiting = [], 0
         return location
 
+    def put_all(self) -> tuple[int, int]:
+        """Say where a list of all units is, which takes no bytes."""
+        return self._num_bytes, 0
+
     def write(self, file: SectionWriter) -> None:
         for run in self._runs:
             assert self._scratch is not None
@@ -219,11 +223,11 @@ class _Blocks:
         hot = zip(hot_first.tolist(), hot_length.tolist(), strict=True)
         lists = []
         for start, length in hot:
-            units = keys[start : start + length] & self._unit_mask
             if length > self._most_listed:
-                units = np.arange(self._num_units, dtype=np.uint64)
-                self.num_entries += len(units) - length
-            lists.append(self._lists.put(units))
+                lists.append(self._lists.put_all())
+                self.num_entries += self._num_units - length
+            else:
+                lists.append(self._lists.put(keys[start : start + length] & self._unit_mask))
         list_locations = np.array(lists, np.uint64).reshape(-1, 2)
         data, starts = pack(self._layout, keys, self._next, num_blocks, hot_first, hot_length, list_locations)
         self._file.write(data)

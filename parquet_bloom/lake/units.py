@@ -10,6 +10,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from ..errors import ParquetBloomError
+from ..util.arrow_values import to_numpy
 
 FILE, ROW_GROUP, ZONE = "file", "row_group", "zone"
 GRANULARITIES = (FILE, ROW_GROUP, ZONE)
@@ -85,9 +86,9 @@ class Units(NamedTuple):
 
     def count_all(self, row_counts: pa.ListArray) -> NDArray[np.int64]:
         """Return the number of units of each of many files, as `count`; units are zones."""
-        zones = -(-row_counts.values.to_numpy() // self.zone_rows)
+        zones = -(-to_numpy(row_counts.values) // self.zone_rows)
         ends = np.concatenate([[0], np.cumsum(zones)])
-        offsets = row_counts.offsets.to_numpy()
+        offsets = to_numpy(row_counts.offsets)
         return np.maximum(1, np.diff(ends[offsets])).astype(np.int64)
 
     def find_first(self, row_group: int, row_counts: Sequence[int]) -> int:

@@ -17,6 +17,7 @@ cdef class Targets:
     cdef int32_t[::1] table           # value, or NO_TARGET, by `mix_all`; collisions go to the next entry
     cdef Py_ssize_t count, shortest, sieve_bits
     cdef readonly Py_ssize_t longest
+    cdef readonly bint is_piece
     cdef prepare(self, data, starts)
     cdef void fill(self, Py_ssize_t size) noexcept nogil
 

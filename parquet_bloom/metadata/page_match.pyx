@@ -13,7 +13,7 @@ from libc.string cimport memcmp, memcpy
 import numpy as np
 
 from .page_decode cimport (
-    MOST_BYTES, MOST_VALUES, NUM_VALUES, Levels, PageBody, PageVisitor, Runs, close_page, count_levels, cut_page,
+    MOST_BYTES, MOST_VALUES, NUM_VALUES, Levels, PageBody, PageVisitor, Runs, StoredColumn, close_page, count_levels, cut_page,
     is_dictionary, needs_dictionary, next_block, next_entries, number_at, refuse, reserve, start_indices, start_levels,
     unpack_block, unpack_page
 )
@@ -73,6 +73,7 @@ cdef class Targets:
     Attributes
     ----------
     longest : bytes of the longest one; -1 if there is none.
+    is_piece : whether values that have it are searched for, see `of_piece`.
     """
 
     def __init__(self, list values not None):
@@ -90,6 +91,19 @@ cdef class Targets:
         """
         targets = Targets.__new__(Targets)
         (<Targets>targets).prepare(np.frombuffer(data, np.uint8), np.ascontiguousarray(starts, np.int64))
+        return targets
+
+    @classmethod
+    def of_piece(cls, bytes piece not None):
+        """Return the target that every byte array is which has a piece, of at least one byte, anywhere.
+
+        Pages are searched for it, and nothing else: what a value is that was found, it does not tell.
+        """
+        if not piece:
+            raise ValueError("every value has the empty piece")
+        targets = Targets.__new__(Targets)
+        (<Targets>targets).prepare(np.frombuffer(piece, np.uint8), np.array([0, len(piece)], np.int64))
+        (<Targets>targets).is_piece = True
         return targets
 
     cdef prepare(self, data, starts):
@@ -276,6 +290,64 @@ cdef Py_ssize_t match_byte_arrays(
     return matches
 
 
+cdef Py_ssize_t find_piece(
+    const uint8_t* data, Py_ssize_t size, const uint8_t* piece, Py_ssize_t length, Py_ssize_t at
+) noexcept nogil:
+    """Return where a piece of some bytes begins first, from `at` on; `size` if it is not there.
+
+    Three bytes of it are looked for, 64 places at once, in a loop that compilers turn into vector instructions.
+    """
+    cdef Py_ssize_t middle = length // 2, last = length - 1, i
+    cdef uint8_t first_byte = piece[0], middle_byte = piece[middle], last_byte = piece[last], maybe
+    cdef const uint8_t* place
+    while at + 64 + last <= size:
+        place, maybe = data + at, 0
+        for i in range(64):
+            maybe |= (
+                <uint8_t>(place[i] == first_byte)
+                & <uint8_t>(place[i + middle] == middle_byte)
+                & <uint8_t>(place[i + last] == last_byte)
+            )
+        if maybe:
+            for i in range(64):
+                if place[i] == first_byte and memcmp(place + i, piece, length) == 0:
+                    return at + i
+        at += 64
+    while at + last < size:
+        if memcmp(data + at, piece, length) == 0:
+            return at
+        at += 1
+    return size
+
+
+cdef Py_ssize_t match_pieces(
+    Targets targets, const uint8_t* data, Py_ssize_t size, Py_ssize_t count, int64_t* positions, int32_t* which
+) except -1 nogil:
+    """Search `count` length-prefixed values for a piece; return the number of those that have it."""
+    cdef Py_ssize_t matches = 0, i, pos = 0, end
+    cdef const uint8_t* piece = &targets.data[0]
+    cdef Py_ssize_t found = find_piece(data, size, piece, targets.longest, 0)
+    cdef uint32_t length = 0
+    for i in range(count):
+        if size - pos < 4:
+            refuse("it has fewer values than its header says")
+        memcpy(&length, data + pos, 4)  # little-endian, as the processor is
+        pos += 4
+        if length > <uint64_t>(size - pos):
+            refuse("a value is cut off")
+        end = pos + length
+        if found < end:
+            if found < pos:  # among the bytes of lengths
+                found = find_piece(data, size, piece, targets.longest, pos)
+            if found <= end - targets.longest:
+                positions[matches], which[matches] = i, 0
+                matches += 1
+            if found < end:
+                found = find_piece(data, size, piece, targets.longest, end)
+        pos = end
+    return matches
+
+
 cdef Py_ssize_t match_packed(
     const Runs* run, Py_ssize_t count, uint32_t num_entries, const int32_t* targets, int64_t first, int64_t* positions,
     int32_t* which
@@ -397,7 +469,9 @@ cdef class PageSearch(PageVisitor):
     targets : to search for.
     """
 
-    def __cinit__(self, column, decompress, Targets targets not None):
+    def __cinit__(self, StoredColumn column not None, decompress, Targets targets not None):
+        if targets.is_piece and column.width:
+            raise ValueError("pieces are searched for in byte arrays")
         self.targets = targets
 
     def __dealloc__(self):
@@ -461,6 +535,8 @@ cdef class PageSearch(PageVisitor):
         cdef int32_t* numbers = <int32_t*>self.numbers.data
         if by_entry:
             return match_numbers(body, count, self.num_entries, <int32_t*>self.by_entry.data, positions, numbers)
+        if self.targets.is_piece:
+            return match_pieces(self.targets, body.values, body.value_bytes, count, positions, numbers)
         if width == 0:
             return match_byte_arrays(self.targets, body.values, body.value_bytes, count, positions, numbers)
         if body.value_bytes // width < count:

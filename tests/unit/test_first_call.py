@@ -35,6 +35,7 @@ CALLS = [
     ("p.prune(lake, 'id = 5')", API | DATASET | COMPUTE),
     ("p.prune(lake, \"day = DATE '2026-01-01' AND s = 'none'\")", API | DATASET),
     ("p.prune(lake, \"d IN (DATE '2020-01-01', DATE '2020-01-03') AND regexp_matches(s, '5$')\")", API | DATASET),
+    ("p.read_table(lake, \"s LIKE '%s39%' AND id > 5\", index=index)", API | DATASET),
     ("p.embed(file, ['id', 's', 'f'], replace=True, output=target)", API | DATASET),
     ("p.verify(lake)", API | DATASET),
     ("p.advise(lake)", API | DATASET),
@@ -64,13 +65,22 @@ def lake(tmp_path_factory):
     return root
 
 
+@pytest.fixture(scope="module")
+def index(lake, tmp_path_factory):
+    path = tmp_path_factory.mktemp("indexes") / "grams"
+    with parquet_bloom.LakeIndex.create(path, ["grams(s)", "id"], lake=lake, granularity="zone", zone_rows=500) as made:
+        made.append()
+    return path
+
+
 @pytest.mark.parametrize(("call", "not_needed"), CALLS, ids=[call for call, _ in CALLS])
-def test_a_call_imports_what_it_needs(call, not_needed, lake, tmp_path):
+def test_a_call_imports_what_it_needs(call, not_needed, lake, index, tmp_path):
     code = f"""
 import sys
 sys.path[:0] = {[path for path in sys.path if path]}
 import parquet_bloom as p
 {"from parquet_bloom.cli import main" if "main(" in call else ""}
+index = {str(index)!r}
 lake, file, target = {str(lake)!r}, {str(lake / "day=2026-01-01" / "a.parquet")!r}, {str(tmp_path / "b.parquet")!r}
 {call}
 print("", *sys.modules, sep="\\n")

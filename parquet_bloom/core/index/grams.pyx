@@ -12,7 +12,7 @@ A gram is packed into a uint64, its first byte lowest, zeros above it; it is has
 with NUL bytes after it are one.
 """
 
-from libc.stdint cimport int32_t, int64_t, uint8_t, uint16_t, uint32_t, uint64_t
+from libc.stdint cimport int16_t, int64_t, uint8_t, uint16_t, uint32_t, uint64_t
 from libc.string cimport memcpy, memset
 
 import numpy as np
@@ -35,6 +35,8 @@ cdef enum:
     LONGEST = 8
     RECENT_BITS = 15  # log2 of the number of grams that are remembered: 256 KiB
     PIECE = 1 << 13   # hashes that are returned at once, at least
+    BEFORE = LONGEST - 2  # pairs of a gram before its last one
+    STRIDE = 1 << 10  # pairs that are compared at once
 
 cdef uint64_t SCATTER = <uint64_t>0x9E3779B97F4A7C15
 
@@ -119,7 +121,7 @@ cdef class GramExtractor:
                         break
                     i += 1
             room = max(room, most_grams(length))
-        hashes = np.empty(room, np.uint64)
+        hashes = np.empty(room + 1, np.uint64)
         out = hashes
         with nogil:
             while i < span.length:
@@ -133,46 +135,92 @@ cdef class GramExtractor:
         return hashes[:count], i
 
     cdef Py_ssize_t take(self, const uint8_t* text, Py_ssize_t length, uint64_t* out) noexcept nogil:
-        """Write the hashes of a text's grams that are not remembered, at most `most_grams`; return their number."""
-        cdef uint64_t window = <uint64_t>text[0] << 56, pair = text[0], gram
-        cdef uint64_t weight, most, other
-        cdef uint64_t last = 0  # weights of the three pairs before, 21 bits each, the nearest one lowest
-        cdef uint64_t before = 0  # of the three before these; 0 for pairs that do not exist
-        cdef uint64_t left
-        cdef Py_ssize_t i, count = 0
-        cdef int shift
-        cdef const uint16_t* weights = &self.weights[0]
-        for i in range(1, length):
-            window = (window >> 8) | (<uint64_t>text[i] << 56)
-            pair = (pair << 8 | text[i]) & 0xFFFF
-            weight = <uint64_t>weights[pair] + 1
-            most = 0  # of the pairs inside
-            left = last
-            shift = 8 * (LONGEST - 3)
-            while left and most <= weight:
-                other = left & 0x1FFFF
-                if other > most:
-                    gram = window >> shift
-                    count += self.keep(gram, out + count)
-                    most = other
-                left >>= 21
-                if shift == 8 * (LONGEST - 5):
-                    left = before
-                if shift == 0:
-                    break
-                shift -= 8
-            before = (before << 21 | last >> 42) & <uint64_t>0x7FFFFFFFFFFFFFFF
-            last = (last << 21 | weight) & <uint64_t>0x7FFFFFFFFFFFFFFF
+        """Write the hashes of a text's grams that are not remembered; return their number.
+
+        There are at most `most_grams`; the place behind so many is written to as well.
+        """
+        cdef int16_t[BEFORE + STRIDE] weights
+        cdef int16_t[STRIDE] found
+        cdef Py_ssize_t count = 0, first, end, before, i
+        first = 1
+        while first < length - 1:  # pairs are numbered by their first byte
+            end, before = min(first + STRIDE, length - 1), min(first, <Py_ssize_t>BEFORE)
+            memset(weights, 0, sizeof(int16_t) * BEFORE)
+            for i in range(first - before, end):
+                weights[BEFORE + i - first] = <int16_t>(self.weights[(<uint32_t>text[i] << 8) | text[i + 1]] ^ 0x8000)
+            find_starts(weights, end - first, found)
+            count += self.keep(out + count, pack_grams(text, first, end, found, out + count))
+            first = end
         return count
 
-    cdef inline Py_ssize_t keep(self, uint64_t gram, uint64_t* out) noexcept nogil:
-        """Write the hash of a gram unless it is remembered; return whether it was written."""
-        cdef Py_ssize_t slot = (gram * SCATTER) >> (64 - RECENT_BITS)
-        if self.recent[slot] == gram:
-            return 0
-        self.recent[slot] = gram
-        out[0] = hash8(<const uint8_t*>&gram)
-        return 1
+    cdef inline Py_ssize_t keep(self, uint64_t* grams, Py_ssize_t count) noexcept nogil:
+        """Replace grams by the hashes of those that are not remembered; return their number."""
+        cdef Py_ssize_t kept = 0, slot, i
+        cdef uint64_t gram
+        for i in range(count):  # without branches, none of which could be foreseen
+            gram = grams[i]
+            slot = (gram * SCATTER) >> (64 - RECENT_BITS)
+            grams[kept] = gram
+            kept += self.recent[slot] != gram
+            self.recent[slot] = gram
+        for i in range(kept):
+            grams[i] = hash8(<const uint8_t*>&grams[i])
+        return kept
+
+
+cdef void find_starts(const int16_t* weights, Py_ssize_t count, int16_t* found) noexcept nogil:
+    """Find the grams that end with each of some pairs, in a loop that compilers turn into vector instructions.
+
+    Parameters
+    ----------
+    weights : of the pairs, `BEFORE` others in front; signed, so that every processor has instructions for them.
+    found : takes a bit for each place of a gram's first pair, the lowest one for the nearest.
+    """
+    cdef Py_ssize_t i
+    cdef int16_t weight, most, other, starts
+    for i in range(count):
+        weight, most = weights[i + 6], weights[i + 5]
+        other = weights[i + 4]
+        starts = 1 | (<int16_t>((other > most) & (most <= weight)) << 1)
+        most = max(most, other)
+        other = weights[i + 3]
+        starts |= <int16_t>((other > most) & (most <= weight)) << 2
+        most = max(most, other)
+        other = weights[i + 2]
+        starts |= <int16_t>((other > most) & (most <= weight)) << 3
+        most = max(most, other)
+        other = weights[i + 1]
+        starts |= <int16_t>((other > most) & (most <= weight)) << 4
+        most = max(most, other)
+        other = weights[i]
+        starts |= <int16_t>((other > most) & (most <= weight)) << 5
+        found[i] = starts
+
+
+cdef Py_ssize_t pack_grams(
+    const uint8_t* text, Py_ssize_t first, Py_ssize_t end, const int16_t* found, uint64_t* out
+) noexcept nogil:
+    """Write the grams that end with pairs [first, end) of a text, packed; return their number.
+
+    Parameters
+    ----------
+    found : by `find_starts`, of these pairs.
+    """
+    cdef Py_ssize_t count = 0, i
+    cdef uint64_t window
+    cdef int starts, k
+    for i in range(first, end):
+        starts = found[i - first]
+        window = 0
+        if i < BEFORE:
+            starts &= (1 << i) - 1
+            memcpy(<uint8_t*>&window + BEFORE - i, text, i + 2)  # little-endian, as the processor is
+        else:
+            memcpy(&window, text + i - BEFORE, LONGEST)
+        for k in range(BEFORE):
+            out[count] = window >> (8 * (BEFORE - 1 - k))
+            count += starts >> k & 1
+    return count
 
 
 cdef inline Py_ssize_t most_grams(Py_ssize_t length) noexcept nogil:

@@ -43,14 +43,22 @@ cdef class FetchedRanges(RangeReader):
         """Drop all ranges."""
         self.parts.clear()
 
+    def has(self, int64_t offset, int64_t length):
+        """Return whether a range was fetched."""
+        return self._find(offset, length) is not None
+
     def view(self, int64_t offset, int64_t length):
         """Return the bytes of a range."""
+        found = self._find(offset, length)
+        return memoryview(self.source.read_at(offset, length)) if found is None else found
+
+    def _find(self, int64_t offset, int64_t length):
         for offsets, lengths, starts, data in self.parts:
             number = int(np.searchsorted(offsets, offset, "right")) - 1
             if number >= 0 and offset + length <= offsets[number] + lengths[number]:
                 start = int(starts[number]) + offset - int(offsets[number])
                 return memoryview(data)[start : start + length]
-        return memoryview(self.source.read_at(offset, length))
+        return None
 
     cdef int read(self, Py_ssize_t file, int64_t offset, int64_t length, uint8_t* to) except -1 nogil:
         cdef const uint8_t[::1] data

@@ -126,7 +126,7 @@ class PageFetcher:
         self.known: dict[int, bytes] = {}
 
     def fetch(self, leaves: Sequence[SchemaLeaf], selections: Sequence[NDArray[np.int64]]) -> set[int]:
-        """Fetch pages that have rows of some columns, all at once; what was fetched before is dropped.
+        """Fetch pages that have rows of some columns, all at once; unless all are there, those that are, are dropped.
 
         Parameters
         ----------
@@ -140,10 +140,12 @@ class PageFetcher:
         ------
         StorageError, TruncatedFileError
         """
-        self.ranges.forget()
         self.known.clear()
         plans, unplanned = self._plan(leaves, selections)
-        self._fetch([span for plan in plans for span in plan.early_spans()])
+        spans = [span for plan in plans for span in plan.early_spans()]
+        if not all(self.ranges.has(*span) for span in spans):
+            self.ranges.forget()
+            self._fetch(spans)
         confirmed = []
         for plan in plans:
             if plan.confirm(self.ranges):
@@ -519,7 +521,7 @@ class RowGroupBatch:
     def search(
         self, name: str, targets: Targets, most: int, selections: Selections | None = None
     ) -> tuple[RowsOfGroups, pa.Array | None] | None:
-        """Find the rows with one of some values, or whose list has one of some elements.
+        """Find the rows with one of some values, or a piece of text, or whose list has one of some elements.
 
         Parameters
         ----------
@@ -529,8 +531,9 @@ class RowGroupBatch:
 
         Returns
         -------
-        The rows, and the column in these rows, or None if lists cannot be taken. None if there are more than `most`, or
-        fetching pages of a file that is not local is not worthwhile, or the values would take much memory.
+        The rows, and the column in these rows, or None if a piece was searched for or lists cannot be taken. None if
+        there are more than `most`, or fetching pages of a file that is not local is not worthwhile, or the values would
+        take much memory.
 
         Raises
         ------
@@ -560,6 +563,8 @@ class RowGroupBatch:
         inside = None if ranges is None else rows.find_selected(num_rows, *ranges)
         if inside is not None:
             rows, numbers = rows.take(inside), numbers[inside]
+        if targets.is_piece:
+            return rows, None
         if not is_list:
             is_large = len(rows) * targets.longest > MAX_TAKEN_BYTES
             return None if is_large else (rows, _make_values(column, targets, numbers))

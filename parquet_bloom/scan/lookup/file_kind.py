@@ -16,6 +16,7 @@ from ...metadata.footer import SchemaLeaf
 from ...metadata.page_match import Targets
 from ...predicate import tree
 from ...predicate.in_array import InArray, make_targets
+from ...predicate.pattern_pieces import find_pieces
 from ...predicate.pruning import PruningPredicate
 from ...predicate.row_filter import is_list
 from ...predicate.tree import Node
@@ -31,7 +32,7 @@ STORED_ALIKE = (Kind.INTEGER, Kind.DATE, Kind.STRING, Kind.BYTES, Kind.UUID)  # 
 
 
 class Equality(NamedTuple):
-    """An equality that every matching row meets, and that stored values decide.
+    """An equality that every matching row meets, and that stored values decide; or a piece that their texts have.
 
     Attributes
     ----------
@@ -137,7 +138,23 @@ class FileKind:
             if targets is not None:
                 rest = None if part is self.node else tree.all_of([other for other in parts if other is not part])
                 found.append(Equality(comparisons[0].column, leaf, targets, len(targets), rest))
-        return sorted(found, key=attrgetter("num_targets"))
+        found.sort(key=attrgetter("num_targets"))
+        return found + self._find_pieces(parts)
+
+    def _find_pieces(self, parts: Sequence[Node]) -> list[Equality]:
+        """Return pieces of text of which matching rows have each; of rows that have one, the predicate decides."""
+        found = []
+        for part in parts:
+            if not isinstance(part, tree.PatternLeaf):
+                continue
+            piece, column = _find_piece(part), self.columns.get(part.column)
+            if piece is None or column is None or len(self.leaves[part.column]) > 1:
+                continue
+            leaf = column.leaf
+            is_text = type_of(leaf).kind is Kind.STRING and leaf.physical == "BYTE_ARRAY" and not leaf.repeated
+            if is_text and column.layout is not None and not pa.types.is_dictionary(column.arrow):
+                found.append(Equality(part.column, leaf, Targets.of_piece(piece), 1, self.node))
+        return found
 
     def _find_targets(self, leaf: SchemaLeaf, part: Node, comparisons: Sequence[tree.Leaf]) -> Targets | None:
         """Return the stored values that decide an equality; None if there are no such values."""
@@ -212,6 +229,14 @@ class FileKind:
             return name in self.columns and name in schema.names
         is_one = schema.names.count(name) == 1 == self.data.schema.names.count(name)
         return is_one and not pa.types.is_nested(schema.field(name).type)  # of which the result may have a part
+
+
+def _find_piece(leaf: tree.PatternLeaf) -> bytes | None:
+    """Return the longest piece that every text has for which a leaf is true; None if there is none."""
+    for pieces in find_pieces(leaf):
+        if len(pieces) == 1:
+            return next(iter(pieces)).encode("utf-8", "surrogatepass")
+    return None
 
 
 def _find_comparisons(part: Node) -> Sequence[tree.Leaf]:

@@ -142,6 +142,15 @@ def test_a_long_text_and_many_are_extracted_in_pieces() -> None:
     assert found >= {oracle.xxh64(long[first:last].ljust(8, b"\0")) for first, last in rng.sample(spans, 2000)}
 
 
+@pytest.mark.parametrize("levels", [1, 3, 60_000])
+def test_a_text_is_compared_in_parts_that_share_no_gram(levels: int) -> None:
+    """1,024 pairs at once: grams that begin before such a border are found, and none before the text."""
+    weights, rng = make_weights(levels, levels), random.Random(levels)
+    for length in (1023, 1024, 1025, 1026, 1027, 1030, 2048, 2049, 2050, 3100):
+        texts: list[bytes | None] = [bytes(rng.choices(b"abcdefgh", k=length))]
+        assert extract(keys_of(pa.array(texts, pa.binary())), weights) == hashes_of(texts, weights)
+
+
 def test_a_gram_ends_with_its_text() -> None:
     weights = make_weights(11)
     apart, together = ([b"abcd", b"efgh"], [b"abcdefgh"])

@@ -119,3 +119,49 @@ def test_rows_are_selected_and_taken() -> None:
             groups = np.repeat(np.arange(len(num_rows)), some.counts)
             assert [*zip(groups.tolist(), some.rows.tolist(), strict=True)] == wanted
             assert len(some) == len(wanted)
+
+
+TEXT_FORMATS: list[dict[str, Any]] = [
+    *FORMATS,
+    {"use_dictionary": False, "column_encoding": "DELTA_BYTE_ARRAY"},
+    {"use_dictionary": False, "column_encoding": "DELTA_LENGTH_BYTE_ARRAY", "compression": "zstd"},
+]
+
+
+@pytest.mark.parametrize("options", TEXT_FORMATS, ids=lambda options: "-".join(str(one) for one in options.values()))
+def test_all_texts_with_a_piece_are_found(tmp_path: Path, options: dict[str, Any]) -> None:
+    """Among texts of two letters, and NUL as lengths have, a piece is at every place: at borders, and across them."""
+    rng = np.random.default_rng(9)
+    lengths = [*rng.integers(0, 9, 3000), *rng.integers(60, 70, 300), 500]
+    values = [None if rng.random() < 0.05 else "".join(rng.choice([*"ab\0"], length)) for length in lengths]
+    table = pa.table({"text": values})
+    pages: dict[str, Any] = {"data_page_size": 3000, "write_batch_size": 100, "row_group_size": 2000}
+    pq.write_table(table, tmp_path / "a.parquet", **pages, **options)
+    with parquet_bloom.open(tmp_path / "a.parquet") as file:
+        footer, identity = file.footer, file.source.identity
+        columns = find_page_columns(file, table.schema)
+    files = OpenFiles([str(tmp_path / "a.parquet")], [identity])
+    assert files.open()
+    batch = RowGroupBatch(RowGroups([footer], [(0, 0), (0, 1)]), columns, files)
+    pieces = ["a", "\0", "ab", "\0\0\0", "aab", "abab\0", "babbab", values[-1] or "b" * 500, "b" * 501]
+    for piece in [*pieces, *((values[number] or "a")[-7:] or "a" for number in range(2950, 3050))]:
+        expected = [row for row, value in enumerate(values) if value is not None and piece in value]
+        for selections, inside in (
+            (None, range(len(values))),
+            ([[(5, 700)], None], {*range(5, 700), *range(2000, 3301)}),
+        ):
+            result = batch.search("text", Targets.of_piece(piece.encode()), len(values), selections)
+            assert result is not None
+            assert result[1] is None
+            rows = result[0].rows + np.repeat([0, 2000], result[0].counts)
+            assert rows.tolist() == [row for row in expected if row in inside]
+    files.close()
+
+
+def test_a_piece_is_one_of_byte_arrays(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match="empty piece"):
+        Targets.of_piece(b"")
+    batch, files, _ = make_batch(tmp_path / "a.parquet")
+    with pytest.raises(ValueError, match="in byte arrays"):
+        batch.search("id", Targets.of_piece(b"abc"), ROWS)
+    files.close()

@@ -418,6 +418,10 @@ def test_values_in_many_units_are_listed_in_all(tmp_path):
     require_truth(reader, truth, 28)
     assert all_keys(reader) == keys_of(truth, 28)
     assert list(reader.check()) == []
+    requests = {value: reader.find(np.array([value], np.uint64)).requests for value in counts}
+    assert requests == {1 << 40: 1, 2 << 40: 2, 3 << 40: 2, ALL: 1, 5 << 40: 1}  # all units take no read of a list
+    together = reader.find(np.array([1 << 40, 3 << 40, ALL], np.uint64))
+    assert np.bincount(together.queries).tolist() == [8000, 513, 8000]
 
     # Of few units more than 512 are many; of those of a part that go, none comes back.
     small = {unit: {1 << 40 if unit < 512 else 4 << 40, *([3 << 40] if unit < 513 else [])} for unit in range(600)}
