@@ -217,6 +217,21 @@ def test_weights_are_learnt_from_the_first_text_that_has_a_gram(tmp_path: Path, 
         before.close()
 
 
+def test_segments_without_a_gram_are_merged_by_the_append_that_learns_weights(tmp_path: Path) -> None:
+    lake = tmp_path / "lake"
+    lake.mkdir()
+    with LakeIndex.create(tmp_path / "i", "grams(t)", lake=lake) as index:
+        merged = number = 0
+        while not merged:
+            write(lake, str(number), ["abc" if number == 7 else None])
+            number += 1
+            merged = index.append().merged
+        assert number == merged == 8
+    with LakeIndex.open(tmp_path / "i") as index:
+        assert index.check(9).problems == []
+        assert names_of(lake, "t LIKE '%abc%'", index) == ["7"]
+
+
 def test_weights_are_those_of_the_segments(tmp_path: Path) -> None:
     write(tmp_path / "lake", "0", ["some text"])
     with LakeIndex.create(tmp_path / "i", "grams(t)", lake=tmp_path / "lake") as index:
