@@ -82,13 +82,12 @@ class GramHashes:
             raise
         return distinct.to_array()
 
-    def read_texts(self, row_group: int, most_rows: int) -> list[bytes]:
-        """Return the texts that grams are of, in some of the first rows of a row group; each at least once."""
-        for _, texts in self._reader.read_zones(row_group, most_rows):
+    def read_texts(self, row_group: int) -> tuple[list[bytes], int]:
+        """Return the texts that grams are of in the first rows of a row group, and how many rows these are."""
+        for texts in self._reader.batches(row_group):
             mapped = map_case(texts, self._case)[0] if self._case else texts.drop_null()
-            found: list[bytes] = mapped.cast(pa.large_binary()).to_pylist()
-            return found
-        return []
+            return mapped.cast(pa.large_binary()).to_pylist(), len(texts)
+        return [], 0
 
     def _read(self, row_group: int, num_rows: int, chunk: ReadRange | None) -> Iterator[pa.Array | Keys]:
         if not self._case:

@@ -20,7 +20,6 @@ LENGTHS = (4, 6, 8, 12, 16, 24)
 _USUAL_LENGTH = 12  # of a piece that is searched for, if texts are twice as long
 _TEXTS_A_FILE = 64
 _PIECES = 200  # of each length
-_ROWS_AT_ONCE = 1 << 10
 
 
 class PieceAdvice(NamedTuple):
@@ -36,15 +35,17 @@ class PieceAdvice(NamedTuple):
     named: float
 
 
-def draw_texts(opened: OpenedDataFile, expression: KeyExpression, rng: random.Random) -> list[bytes]:
-    """Draw texts from a few rows of each row group of a file."""
+def draw_texts(opened: OpenedDataFile, expression: KeyExpression, rng: random.Random) -> tuple[list[bytes], float]:
+    """Draw texts from the first rows of each row group of a file; estimate by them how many bytes all texts have."""
     hashes = opened.columns[expression].hashes
     assert isinstance(hashes, GramHashes)
     drawn: list[bytes] = []
-    for row_group in opened.file.row_groups:
-        found = hashes.read_texts(row_group, _ROWS_AT_ONCE)
+    num_bytes = 0.0
+    for row_group, num_rows in zip(opened.file.row_groups, opened.row_counts, strict=True):
+        found, num_read = hashes.read_texts(row_group)
+        num_bytes += sum(map(len, found)) * num_rows / max(1, num_read)
         drawn += rng.sample(found, min(len(found), _TEXTS_A_FILE))
-    return rng.sample(drawn, min(len(drawn), _TEXTS_A_FILE))
+    return rng.sample(drawn, min(len(drawn), _TEXTS_A_FILE)), num_bytes
 
 
 def measure_pieces(

@@ -36,6 +36,8 @@ _MAX_READ_SHARE = (
 )
 _MOST_UNITS = 64  # of a file, that are asked for pieces of text
 _CHEAP_BYTES = 64 << 10  # that a lookup reads: reading less takes no less time
+_MAX_TEXT_SHARE = 0.25  # of the text's bytes: of logs an index takes 2 to 15 %, of random ids 30 % and more
+_OTHERWISE = "whole values are found by an index of the column (`get`) or by Bloom filters, their beginnings by bounds"
 _MAX_NAMED_SHARE = 0.5  # of the files that hold a value: an index that names more of them saves little
 
 
@@ -56,6 +58,7 @@ class GranularityAdvice:
     pieces : of grams, how well pieces of some lengths are found. Empty for other keys.
     piece_length : of grams, the bytes of the pieces that `candidates` and what follows from them are of: 12, of shorter
         texts half of one. 0 for other keys.
+    text_share : of grams, the bytes of the index as a share of the texts' own. 0 for other keys.
     """
 
     granularity: str
@@ -70,6 +73,7 @@ class GranularityAdvice:
     bytes_read_without_pages: int
     pieces: tuple[PieceAdvice, ...] = ()
     piece_length: int = 0
+    text_share: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -100,7 +104,8 @@ class IndexAdvice:
 
     def __str__(self) -> str:
         lines = [
-            f"{option.granularity}: {option.bytes_a_value:.2f} bytes a value, {option.num_bytes:,} bytes; "
+            f"{option.granularity}: {option.bytes_a_value:.2f} bytes a value, {option.num_bytes:,} bytes"
+            f"{f', {option.text_share:.0%} of the text' if option.text_share else ''}; "
             f"{'a piece of text' if option.pieces else 'a key'} is in {option.candidates:.2f} of {option.units:,} "
             f"units, and {option.bytes_read:,} bytes are read to find its rows"
             for option in self.granularities
@@ -127,7 +132,7 @@ class _FileSample(NamedTuple):
     chunk_bytes, num_pages : of the key's columns, on average of its row groups; the pages are None if they are unknown.
     page_index : whether the column has a page index.
     units : of grams, {granularity: the hashes of some units, ascending}.
-    texts : of grams, some that they are of.
+    texts, text_bytes : of grams, some that they are of, and how many bytes all of them have.
     """
 
     row_counts: tuple[int, ...]
@@ -138,6 +143,7 @@ class _FileSample(NamedTuple):
     page_index: bool
     units: Mapping[str, list[NDArray[np.uint64]]]
     texts: list[bytes]
+    text_bytes: float
 
 
 def advise_index(
@@ -211,10 +217,12 @@ def _read_sample(opened: OpenedDataFile, column: str, considered: Sequence[Units
     by_row_group = [hash_row_group(covered, row_group, 0)[0] for row_group in row_groups]
     distinct = np.unique(np.concatenate([*by_row_group, np.empty(0, np.uint64)]))
     values = {FILE: len(distinct), ROW_GROUP: sum(map(len, by_row_group))}
-    kept, texts = {}, []
+    kept: dict[str, list[NDArray[np.uint64]]] = {}
+    texts: list[bytes] = []
+    text_bytes = 0.0
     if is_of_grams(column):
         kept = {FILE: [distinct], ROW_GROUP: list(map(np.sort, by_row_group[:_MOST_UNITS]))}
-        texts = draw_texts(opened, column, random.Random(0))
+        texts, text_bytes = draw_texts(opened, column, random.Random(0))
     for units in considered:
         if units.zone_rows:
             zones = (hash_row_group(covered, row_group, units.zone_rows) for row_group in row_groups)
@@ -224,7 +232,7 @@ def _read_sample(opened: OpenedDataFile, column: str, considered: Sequence[Units
                 if kept and len(kept.setdefault(ZONE, [])) < _MOST_UNITS:
                     kept[ZONE].append(np.sort(hashes))
     chunk_bytes, num_pages, page_index = _measure_chunks(opened, covered)
-    return _FileSample(row_counts, values, distinct, chunk_bytes, num_pages, page_index, kept, texts)
+    return _FileSample(row_counts, values, distinct, chunk_bytes, num_pages, page_index, kept, texts, text_bytes)
 
 
 def _measure_chunks(opened: OpenedDataFile, covered: Covered) -> tuple[float, float | None, bool]:
@@ -288,6 +296,7 @@ def _estimate(
         usual = choose_usual(pieces, texts)
         candidates = num_units * (1.0 if usual is None else usual.named)
         holding = min(holding, candidates)
+    text_bytes = sum(sample.text_bytes for sample in samples) * scale
     row_groups = max(1.0, float(np.mean([len(sample.row_counts) for sample in samples])))
     chunk_bytes = float(np.mean([sample.chunk_bytes for sample in samples]))
     known = [sample.num_pages for sample in samples if sample.num_pages is not None]
@@ -307,6 +316,7 @@ def _estimate(
         round(min(chunks, holding * row_groups) * chunk_bytes),
         pieces,
         0 if usual is None else usual.length,
+        num_bytes / text_bytes if text_bytes else 0.0,
     )
 
 
@@ -346,16 +356,22 @@ def _recommend(
         return option.bytes_read if finds_pages else option.bytes_read_without_pages
 
     coarsest, finest = options[0], options[-1]
-    named = coarsest.candidates / max(1, coarsest.units)
     if is_of_grams(column) and not finest.pieces:
         problem = f"the texts are shorter than {LENGTHS[0]} bytes: an index of pieces of them would save little"
-        return None, f"{problem}; whole values are found by an index of the column"
-    if finest.pieces and finest.candidates > finest.units * _MAX_NAMED_SHARE:
+        return None, f"{problem}; {_OTHERWISE}"
+    if finest.pieces:
+        large = [option for option in options if option.text_share > _MAX_TEXT_SHARE]
+        options = [option for option in options if option not in large]
+        size = f"would take {large[0].text_share:.0%} of the bytes of the text, as of random ids" if large else ""
+        if not options:
+            return None, f"an index {size} or small files; {_OTHERWISE}"
+        coarsest, finest = options[0], options[-1]
         share = finest.candidates / max(1, finest.units)
-        problem = (
-            f"a piece of {finest.piece_length} bytes may be in {share:.0%} of the units: an index would save little"
-        )
-        return None, f"{problem}; whole values are found by an index of the column, their beginnings by bounds"
+        if share > _MAX_NAMED_SHARE:
+            problem = f"a piece of {finest.piece_length} bytes may be in {share:.0%} of the units"
+            problem += f", and a finer index {size}" if large else ": an index would save little"
+            return None, f"{problem}; {_OTHERWISE}"
+    named = coarsest.candidates / max(1, coarsest.units)
     if num_files > 1 and named > _MAX_NAMED_SHARE and not finest.pieces:
         return None, f"a value is in {named:.0%} of the units: an index would name most of them, and save little"
     best = coarsest

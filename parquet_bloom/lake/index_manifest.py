@@ -11,7 +11,7 @@ import json
 import re
 import time
 from base64 import b64decode, b64encode
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any, cast
 
@@ -141,6 +141,11 @@ class SegmentInfo:
         """Return the segment with more files removed."""
         return replace(self, removed=np.union1d(self.removed, numbers).astype(np.int64))
 
+    def with_columns(self, columns: Sequence[str]) -> SegmentInfo:
+        """Return the segment of an index whose columns, of the same names, are now these."""
+        parts = (replace(part, column=columns[columns.index(part.column)]) for part in self.parts)
+        return replace(self, parts=tuple(parts))
+
 
 @dataclass(frozen=True)
 class IndexManifest:
@@ -197,6 +202,12 @@ class IndexManifest:
     def next(self, **changes: Any) -> IndexManifest:
         """Return the next manifest."""
         return replace(self, number=self.number + 1, **changes)
+
+    def with_weights(self, learnt: Mapping[str, KeyExpression]) -> IndexManifest:
+        """Return the manifest with other weights of some grams."""
+        columns = [learnt.get(column, column) for column in self.columns]
+        segments = tuple(segment.with_columns(columns) for segment in self.segments)
+        return replace(self, columns=tuple(columns), segments=segments)
 
 
 def manifest_name(number: int) -> str:

@@ -91,7 +91,7 @@ class AppendReport:
     added, replaced, unchanged : files indexed for the first time; files indexed again, as they had changed; and files
         that were skipped as they had not.
     failed : {path: error} of files that could not be read, and are not indexed.
-    entries : (value, unit) pairs, where a unit is a file, a row group or a zone of rows; duplicates counted.
+    entries : (value, unit) pairs, where a unit is a file, a row group or a zone of rows; see `IndexStats`.
     uncovered : {column: {path: reason why the column is not indexed}}; such files are candidates for every value.
     merged : small segments that were merged.
     """
@@ -160,7 +160,7 @@ class IndexStats:
     segments, files, units : number of each.
     unindexed, changed, gone : live files that are not indexed, those among them that were indexed before they changed,
         and indexed files that are no longer in the lake; None where the lake was not listed.
-    entries : {column: (value, unit) pairs}.
+    entries : {column: (value, unit) pairs}. A gram that is in too many units to list them counts in all of them.
     num_bytes, files_bytes : {column: bytes of its parts}, and bytes of the file tables.
     expected_false : {column: expected number of false candidates for an absent value}.
     snapshot : the table snapshot that was indexed last.

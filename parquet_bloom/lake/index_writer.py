@@ -208,10 +208,11 @@ def commit(
     Parameters
     ----------
     before : the index as it was.
-    report : receives the numbers of files added and replaced, and of segments merged.
+    report : receives the numbers of files added and replaced, of their values, and of segments merged.
     """
     manifest = before.manifest
     kept = _remove_replaced(before, added.names, report)
+    report.entries = sum(segment.num_entries for segment in added.segments)
     kept = restamp(folder, before.segments, kept, before.live)
     following = manifest.next(
         segments=(*kept, *added.segments),
@@ -312,7 +313,6 @@ class _Appending:
             self._end(opened_file, filesystem)
             return
         self._builder.add(self._key(result.column, opened_file), result.row_group, result.hashes)
-        self._report.entries += sum(map(len, result.hashes))
 
     def _end(self, opened_file: OpenedDataFile, filesystem: object | None) -> None:
         self._missing &= opened_file.missing
@@ -418,7 +418,6 @@ class _Appending:
                     problem = "batches of one file have the column in two types"
                     raise ParquetBloomError(problem, path=path, column=column)
                 self._builder.add(key, 0, [np.asarray(hashes)])
-                self._report.entries += len(hashes)
         self._end_batch(paths, parts, progress)
         if len(set(paths)) < len(paths):
             raise ParquetBloomError("batches of one file do not follow each other")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from contextlib import closing
-from dataclasses import replace
 
 import numpy as np
 
@@ -28,22 +27,20 @@ _SAMPLED_ROWS = 1 << 10  # read at once
 def with_learnt_weights(
     manifest: IndexManifest, entries: Sequence[Entry], filesystem: object | None, table_columns: TableColumns
 ) -> IndexManifest:
-    """Return the manifest of an index whose grams have weights, which are learnt from files unless they are known.
+    """Return the manifest of an index whose grams have weights, which are learnt from files while it has no gram.
 
-    Weights never change once an index has values. A file that cannot be read says nothing; whoever indexes it finds
-    that out.
+    Weights never change once a gram depends on them; until then, files had no text that is long enough to have one. A
+    file that cannot be read says nothing; whoever indexes it finds that out.
 
     Parameters
     ----------
     entries : the files that are to be indexed; if there are none, nothing is learnt.
     """
-    unknown = [one for one in manifest.expressions if is_of_grams(one) and one.weights is None]
+    held = {part.column for segment in manifest.segments for part in segment.parts if part.num_entries}
+    unknown = [one for one in manifest.expressions if is_of_grams(one) and one not in held]
     if not unknown or not entries:
         return manifest
-    learnt: dict[str, str] = {}
-    for one in unknown:
-        learnt[one] = learn_weights(one, entries, filesystem, table_columns)
-    return replace(manifest, columns=tuple(learnt.get(column, column) for column in manifest.columns))
+    return manifest.with_weights({one: learn_weights(one, entries, filesystem, table_columns) for one in unknown})
 
 
 def learn_weights(

@@ -62,6 +62,7 @@ class PruneReport(ScanPlan):
             "selected_files": self.selected_files,
             "unopened_files": self.unopened_files,
             "unopened_by": self.unopened_by,
+            "index_notes": self.index_notes,
             "index_doubts": self.index_doubts,
             "zone_doubts": self.zone_doubts,
             "row_groups": self.total_row_groups,

@@ -11,7 +11,9 @@ from typing import NamedTuple
 import pyarrow as pa
 
 from ..errors import ParquetBloomError, PredicateError, UnknownColumnError
+from ..lake.index_manifest import IndexManifest
 from ..lake.lake_index import LakeIndex
+from ..predicate.key_expression import TUPLE, KeyExpression
 from ..scan.lookup.lookup_session import LookupKeys, LookupSession, get_rows
 from ..scan.scan_options import ScanOptions
 from ..scan.scan_source import ScanSource, fix_schema
@@ -89,9 +91,7 @@ class RowLookups:
         """
         check_timezone(query.timezone)
         keys = _parse_keys(query)
-        if not any(column in self._index.columns for column in keys.columns):
-            problem = f"the index has no such column; it has: {', '.join(self._index.columns)}"
-            raise UnknownColumnError(problem, column=keys.columns[0])
+        _require_found_by(self._index.state.manifest, keys.columns)
         number = self._index.state.manifest.number
         source, schema, session = self._open()
         limit = _AnswerLimit(self._settings, is_stopping)
@@ -150,6 +150,19 @@ class _AnswerLimit:
             raise _too_large(self._settings)
         if self._is_stopping() or time.monotonic() > self._end:  # nobody waits for the answer any more
             raise ApiError(503, "the service is stopping, or the request took too long")
+
+
+def _require_found_by(manifest: IndexManifest, columns: Sequence[str]) -> None:
+    """Raise UnknownColumnError unless an index finds keys of these columns."""
+    known = [key for key in manifest.columns if not isinstance(key, KeyExpression) or key.function == TUPLE]
+    found = (key.columns if isinstance(key, KeyExpression) else (key,) for key in known)
+    if not any({*columns}.issuperset(one) for one in found):
+        names = ", ".join(known) or "none"
+        if columns[0] in manifest.columns:
+            problem = f"keys are of columns, not of an expression; columns of the index are: {names}"
+        else:
+            problem = f"the index has no such column; it has: {names}"
+        raise UnknownColumnError(problem, column=columns[0])
 
 
 def rows_error(error: ParquetBloomError, index: str) -> ApiError:

@@ -393,6 +393,8 @@ def plan_table(
     trust = TableCompatibility(by_table.columns, SparkCompatibility.of(predicate.fields, rules))
     options = ScanOptions(named=lambda _: True, trust=trust)  # Spark has resolved the names
     report = source.plan(predicate.node, options)
+    for note in report.index_notes:
+        log.info("of the index: %s", note)
     for doubt in report.index_doubts:
         log.warning("the index is doubtful: %s", doubt)
     files = [file for file in report.files if file.selected]

@@ -353,6 +353,10 @@ def test_grams(here, run):
     done = run("prune", "lake", "--index", "names.index", "--where", "name LIKE '%n2000%' OR name LIKE '%zz%'")
     assert "grams(name), of 3 files: 'n" in done.err
     assert "grams(name) cannot tell where name LIKE '%zz%': no text of 3 bytes" in done.err
+    for command in ("prune", "find"):
+        done = run(command, "lake", "--index", "names.index", "--where", "name LIKE '%n2000%'", "--json")
+        (note,) = done.document["totals"]["index_notes"]
+        assert note.startswith("grams(name), of 3 files: 'n")
     [advice, *_] = run("index", "advise", "lake", "grams(name)", "--format", "json").document["granularities"]
     assert advice["pieces"]["4"] < 1
     assert advice["piece_bytes"] == 4

@@ -251,6 +251,16 @@ class GramScenario(IndexScenario):
     columns: ClassVar[list[str]] = ["grams(name)"]
 
 
+class LateGramScenario(GramScenario):
+    """Files without a text are indexed, so that an append learns other weights than the index has."""
+
+    def prepare(self, folder: Path) -> None:
+        super().prepare(folder)
+        pq.write_table(table(9, 5).set_column(1, "name", pa.nulls(5, pa.string())), folder / "empty.parquet")
+        with LakeIndex.open(str(folder / "home" / "index")) as index:
+            index.append(folder / "empty.parquet")
+
+
 EMBED = ["embed", "{}/lake/1.parquet", "--column", "id", "--fpp", "0.1", "--in-place"]
 ERASE = ["erase", "{}/lake", "--where", "id < 700", "--in-place", "--yes"]
 FILES = [
@@ -278,7 +288,9 @@ INDEXES = [
     IndexScenario("index compact", ["index", "compact", "{}/home/index", "--keep-seconds", "0"]),
     ZoneScenario("zone index append", APPEND),
     ZoneScenario("zone index compact", ["index", "compact", "{}/home/index", "--keep-seconds", "0"]),
+    GramScenario("grams create", ["index", "create", "{}/home/index", "grams(name)", "--lake", "{lake}"]),
     GramScenario("first grams append", APPEND),
+    LateGramScenario("first late grams append", APPEND),
     GramScenario("grams append", APPEND),
     GramScenario("grams compact", ["index", "compact", "{}/home/index", "--keep-seconds", "0"]),
     CuckooScenario("first cuckoo index append", APPEND),

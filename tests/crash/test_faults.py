@@ -55,7 +55,7 @@ def test_killed_at_each_call(name, stage):
     "name",
     [
         *("embed", "embed without exchange", "drop", "erase", "zones over another", "index append", "index compact"),
-        *("first cuckoo index append", "zone index compact"),
+        *("first cuckoo index append", "zone index compact", "first late grams append"),
     ],
 )
 def test_killed_about_the_moment_of_change(name, stage):

@@ -214,7 +214,7 @@ def test_a_file_that_cannot_be_put_back_is_named(stage):
     assert (writer.path.read_bytes(), stray.read_bytes()) == (staged.after[NAME], writer.expected)
 
 
-@pytest.mark.parametrize("way", ["index append", "index append without rename_new"])
+@pytest.mark.parametrize("way", ["index append", "index append without rename_new", "first late grams append"])
 def test_a_manifest_that_another_writer_made_is_kept(way, stage):
     staged = stage(way)
     at = staged.number_of("link" if "without" in way else "rename_new")

@@ -8,6 +8,7 @@ import functools
 import json
 import struct
 import sys
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -24,6 +25,8 @@ from fuzzing import Choices, as_folder, edited, folder, fuzz, one_line
 from parquet_bloom import LakeIndex
 from parquet_bloom.core.hash.xxh64 import hash_one
 from parquet_bloom.errors import ParquetBloomError
+from parquet_bloom.lake.index_pruning import IndexPruner
+from parquet_bloom.predicate.tree import Like
 from parquet_bloom.serve.request_guards import HostGuard
 from parquet_bloom.serve.server import build_app
 from parquet_bloom.serve.service import Service
@@ -141,6 +144,19 @@ def changed_columns(table: pa.Table, choices: Choices) -> pa.Table:
     return table.set_column(at, field.name, column)
 
 
+def changed_files(files: dict[str, bytes], how: int, choices: Choices) -> dict[str, bytes]:
+    """An index with one file changed: where `how` is below 4 as no checksum fits, else as they all do."""
+    kinds: list[tuple[list[str], Callable[[bytes, Choices], bytes]]] = [
+        (sorted(files), lambda data, choices: choices.damage(data)),
+        ([max(name for name in files if name.startswith("manifest-"))], changed_manifest),
+        ([name for name, content in files.items() if content.endswith(b"PBLAKE01")], changed_part),
+        ([name for name, content in files.items() if content.startswith(b"ARROW1")], changed_table),
+    ]
+    names, change = kinds[0 if how < 4 else 1 if how == 4 else 2 if how < 7 else 3]
+    name = choices.pick(names) if how != 4 else names[0]
+    return files | {name: change(files[name], choices)}
+
+
 def good_recipes() -> list[bytes]:
     return [bytes([base, how, 1, 2, 3, 4, 5, how, base]) for base in range(3) for how in range(8)] + [b""]
 
@@ -154,16 +170,7 @@ def test_lake_index(data: bytes) -> None:
     """
     choices = Choices(data)
     base, how = choices.pick(bases()), choices.below(8)
-    files = dict(base.files)
-    kinds = [
-        (sorted(files), lambda data, choices: choices.damage(data)),
-        ([max(name for name in files if name.startswith("manifest-"))], changed_manifest),
-        ([name for name, content in files.items() if content.endswith(b"PBLAKE01")], changed_part),
-        ([name for name, content in files.items() if content.startswith(b"ARROW1")], changed_table),
-    ]
-    names, change = kinds[0 if how < 4 else 1 if how == 4 else 2 if how < 7 else 3]
-    name = choices.pick(names) if how != 4 else names[0]
-    files[name] = change(files[name], choices)
+    files = changed_files(base.files, how, choices)
     last = choices.below(32)
     single = choices.below(5) if last % 2 else None  # a single value is looked up by a way of its own
     queries: dict[str, list[Any]] = {"k": [0, 1001, 2007, 5, 424242], "s": ["v0", "v37", "v96", "none"]}
@@ -190,6 +197,52 @@ def test_lake_index(data: bytes) -> None:
             index.compact()
         elif last == 6:
             index.append_batches([])
+
+
+@functools.cache
+def index_of_grams() -> dict[str, bytes]:
+    """The files of an index of two segments, one of which has no text."""
+    location, at = folder() / "texts", folder() / "index-of-grams"
+    location.mkdir()
+    for number in range(FILES):
+        texts = [f"row {row} of file {number}" for row in range(6 * GROUP)] if number else [None] * GROUP
+        pq.write_table(
+            pa.table({"t": pa.array(texts, pa.string())}), location / f"{number}.parquet", row_group_size=GROUP
+        )
+    with LakeIndex.create(at, ["grams(t)", "grams(lower(t))"], granularity="row_group") as index:
+        for number in range(FILES):
+            index.append(location / f"{number}.parquet")
+    return {path.name: path.read_bytes() for path in sorted(at.iterdir()) if path.stat().st_size}
+
+
+def recipes_of_grams() -> list[bytes]:
+    return [bytes([how, 1, 2, 3, 4, 5, how, last]) for how in range(8) for last in range(4)] + [b""]
+
+
+@fuzz(ParquetBloomError, recipes=recipes_of_grams, examples=20)
+def test_index_of_grams(data: bytes) -> None:
+    """The same of pieces of text."""
+    choices = Choices(data)
+    how = choices.below(8)
+    files = changed_files(index_of_grams(), how, choices)
+    number, row, last = 1 + choices.below(FILES - 1), choices.below(6 * GROUP), choices.below(8)
+    piece = f"row {row} of file {number}"
+    with as_folder(files) as location, LakeIndex.open(location, live=False) as index:
+        for function in ("", "lower"):
+            pruner = IndexPruner(index.state, Like("t", f"%{piece}%", function))
+            named = {Path(path).stem: found for path, found in pruner.live()} if pruner.useful else {}
+            if how < 4 and named:
+                found = named[str(number)]
+                is_there = found.read and (found.row_groups is None or row // GROUP in found.row_groups)
+                assert is_there, f"{function}: {piece} is lost: {found}"
+        if last == 0:
+            index.stats()
+        elif last in (1, 2):
+            index.check()
+        elif last in (3, 4):
+            index.compact()
+        elif last == 5:
+            index.append(folder() / "texts")
 
 
 @functools.cache

@@ -21,6 +21,8 @@ import catalogue
 
 RESULTS = Path(__file__).resolve().parent / "RESULTS.md"
 _LAST_LINES = 40  # of what pytest printed, where it helps
+_HEAD = "| fault | folder | what it breaks | caught by | tier | s |"
+_MISSED = "**nothing**"
 
 
 class Result(NamedTuple):
@@ -37,7 +39,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])  # type: ignore[union-attr]
     parser.add_argument("names", nargs="*", metavar="NAME", help="faults to plant; all by default")
     parser.add_argument("--list", action="store_true", help="list the faults")
-    parser.add_argument("--write", action="store_true", help=f"store the table as {RESULTS.name}")
+    parser.add_argument("--write", action="store_true", help=f"store the rows in {RESULTS.name}")
     arguments = parser.parse_args()
 
     faults = [fault for fault in catalogue.load() if not arguments.names or fault.name in arguments.names]
@@ -55,7 +57,6 @@ def main() -> int:
 
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # so that the copy is removed
     signal.signal(signal.SIGINT, signal.default_int_handler)  # else the tests, too, ignore it in a background job
-    begun = time.monotonic()
     try:
         with tempfile.TemporaryDirectory(prefix="mutants-", ignore_cleanup_errors=True) as folder:
             results = caught(faults, bench.Bench(catalogue.PROJECT, Path(folder).resolve()))
@@ -64,9 +65,11 @@ def main() -> int:
         return 130
     if results is None:
         return 2
-    table = table_of(results, time.monotonic() - begun)
-    print("\n" + table, end="")
+    rows = {result.fault.name: row_of(result) for result in results}
+    print("\n" + table_of(rows), end="")
     if arguments.write:
+        before = kept_rows(RESULTS.read_text(encoding="utf-8")) if RESULTS.exists() else {}
+        table = table_of({fault.name: row for fault in catalogue.load() if (row := (before | rows).get(fault.name))})
         RESULTS.write_text(table, encoding="utf-8")
     return 0 if all(result.caught_by for result in results) else 1
 
@@ -114,22 +117,33 @@ def judged(fault: catalogue.Fault, copy: bench.Bench) -> Result:
     return Result(fault, None, f"{what}{detail}".strip(), time.monotonic() - begun)
 
 
-def table_of(results: list[Result], seconds: float) -> str:
+def row_of(result: Result) -> str:
+    """Return the row of a fault in the table."""
+    fault, caught_by, otherwise, taken = result
+    by = f"`{caught_by.removeprefix('tests/')}`" if caught_by else f"{_MISSED}: {otherwise.splitlines()[0]}"
+    return f"| {fault.name} | {fault.folder} | {fault.breaks} | {by} | {fault.tier} | {taken:.0f} |"
+
+
+def table_of(rows: dict[str, str]) -> str:
     """Return the results as a Markdown table."""
-    count = sum(result.caught_by is not None for result in results)
+    count = sum(_MISSED not in row for row in rows.values())
     lines = [
         "# Faults planted, and the tests that caught them",
         "",
-        f"{count} of {len(results)} caught, in {seconds / 60:.1f} minutes, most of them for the tests without a fault,",
-        "for builds and for Spark to start. Written by `bash tools/mutants.sh --write`, not by hand.",
+        f"{count} of {len(rows)} caught. The seconds are those of the build and of the tests, and until Spark",
+        "has started. Written by `bash tools/mutants.sh --write`, not by hand.",
         "",
-        "| fault | folder | what it breaks | caught by | tier | s |",
+        _HEAD,
         "| --- | --- | --- | --- | --- | ---: |",
+        *rows.values(),
     ]
-    for fault, caught_by, otherwise, taken in results:
-        by = f"`{caught_by.removeprefix('tests/')}`" if caught_by else f"**nothing**: {otherwise.splitlines()[0]}"
-        lines.append(f"| {fault.name} | {fault.folder} | {fault.breaks} | {by} | {fault.tier} | {taken:.0f} |")
     return "\n".join(lines) + "\n"
+
+
+def kept_rows(table: str) -> dict[str, str]:
+    """Return the rows of an earlier table, by the names of their faults."""
+    rows = table.partition(_HEAD)[2].splitlines()[2:]
+    return {row.split(" ", 2)[1]: row for row in rows}
 
 
 def last_lines(text: str) -> str:

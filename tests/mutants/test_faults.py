@@ -5,6 +5,8 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
+import pytest
+
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 
 import bench
@@ -16,6 +18,17 @@ FAULTS = catalogue.load()
 def test_each_fault_can_be_planted_and_its_tests_exist() -> None:
     problems = [f"{fault.name}: {problem}" for fault in FAULTS if (problem := fault.problem())]
     assert not problems, "\n".join(problems)
+
+
+def test_a_fault_of_the_default_tier_has_a_test_there(request: pytest.FixtureRequest) -> None:
+    plugins = request.config.pluginmanager.get_plugins()
+    (folders,) = {plugin.CI_FOLDERS for plugin in plugins if hasattr(plugin, "CI_FOLDERS")}
+
+    def may_run(test: str) -> bool:
+        path = catalogue.PROJECT / test.partition("::")[0]
+        return test.split("/")[1] not in folders or "mark.default" in path.read_text(encoding="utf-8")
+
+    assert [fault.name for fault in FAULTS if fault.tier == "default" and not any(map(may_run, fault.tests))] == []
 
 
 def test_no_two_faults_have_one_name() -> None:

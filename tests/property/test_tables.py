@@ -19,12 +19,13 @@ import numpy as np
 import pyarrow as pa
 import pytest
 from support.random_cases.hunting import seeds
-from support.random_cases.random_predicates import draw_point, draw_predicate, rank_table
+from support.random_cases.random_predicates import draw_point, draw_predicate, draw_text_leaf, rank_table
 from support.scale import scaled
 
 import parquet_bloom
 from parquet_bloom import LakeIndex
 from parquet_bloom.errors import ParquetBloomError, PredicateError, UnknownColumnError, UnsupportedTypeError
+from parquet_bloom.predicate.key_expression import GRAMS, KeyExpression
 
 pytest.importorskip("deltalake")
 pytest.importorskip("pyiceberg")
@@ -101,8 +102,11 @@ def read_all(version: Version) -> pa.Table:
 def check_queries(rng: random.Random, dataset: Any, rows: pa.Table, tally: Counter[str]) -> None:
     """Hold random queries of a dataset against the oracle's answer over all of its rows."""
     columns = rank_table(rows)
+    texts = [column for column in columns if pa.types.is_string(column.arrow)]
     for _ in range(QUERIES):
         drawn = (draw_point if rng.random() < 0.5 else draw_predicate)(rng, columns)
+        if texts and rng.random() < 0.2:
+            drawn = draw_predicate(rng, texts, rng.choice([0, 3]), draw_text_leaf)
         scan = dataset.scan(drawn.spell(rng))
         try:
             found = scan.to_arrow()
@@ -160,6 +164,8 @@ def test_an_index_of_another_version_hides_no_row(kind: str, tmp_path: Path) -> 
         schema = versions[first].source().read_snapshot().schema
         names = [name for field in schema for name in (field.name, *_list_fields(field))]
         columns = rng.sample(names, min(len(names), rng.choice([1, 2, 5])))
+        texts = [field.name for field in schema if pa.types.is_string(field.type)]
+        columns += [KeyExpression(GRAMS, [name], rng.choice(["", "lower"])) for name in texts]
         options = {"granularity": rng.choice(["file", "row_group"]), "lake": versions[-1].source()}
         path = tmp_path / f"index {tally['tables']}"
         while True:

@@ -101,6 +101,22 @@ def test_bad_requests(lake: Lake, serve):
     assert get(service, "id", [5])  # and it goes on
 
 
+def test_rows_of_an_index_of_expressions(lake: Lake, serve, tmp_path: Path):
+    """Tuples find rows of keys of their columns; grams and functions of columns are no columns of keys."""
+    with LakeIndex.create(tmp_path / "i", ["(name, id)", "grams(name)", "lower(name)"], lake=lake.folder) as index:
+        index.append()
+    service = serve(tmp_path / "i", "--rows")
+    assert get(service, ["id", "name"], [[12, "n12"], [13, "n12"]]) == [[12, "n12"]]
+    for column in ("grams(name)", ["grams(name)", "id"], "lower(name)"):
+        said = refuse(service, {"column": column, "keys": [["n12", 12] if type(column) is list else "n12"]}, 404)
+        assert said.endswith("keys are of columns, not of an expression; columns of the index are: (name, id)")
+    said = refuse(service, {"column": "name", "keys": ["n12"]}, 404)
+    assert said == "column 'name': the index has no such column; it has: (name, id)"
+    assert service.get("/lookup?column=lower(name)&value=n12").json()["results"][0]["candidates"]
+    response = service.get("/lookup?column=grams(name)&value=n12")
+    assert (response.status_code, "asked for by a predicate" in response.json()["error"]) == (422, True)
+
+
 def test_answers_are_bounded(lake: Lake, serve):
     path = lake.folder / "repeated.parquet"
     pq.write_table(pa.table({"id": [7] * 5000, "name": ["x" * 100] * 5000}), path)

@@ -429,6 +429,7 @@ def test_only_files_that_hold_it_are_opened(spark: Any, wide: tuple[str, str]) -
             ("k = 77 or s = 'u1000000000000004'", 3, 3),
             ("k <=> 1000000000000005 and s is not null", 1, 1),
             ("m like '%ame04x%' or contains(m, 'name05')", 102, 2),
+            ("m rlike 'ame0(7|8)x$' and not m rlike 'ame08'", 51, 2),
             ("startswith(m, 'name06') and endswith(m, '06x') and m not like '%y%'", 51, 1),
         ):
             frames = [read_parquet(spark, lake, where, index=given) for given in (index, open_index)]

@@ -23,6 +23,13 @@ COLUMNS = (
     Column("values", "values", right=True, text=lambda value: f"{value:,}"),
     Column("bytes_a_value", "bytes a value", right=True, text=lambda value: f"{value:.2f}"),
     Column("num_bytes", "bytes", right=True, text=lambda value: f"{value:,}"),
+    Column(
+        "text_share",
+        "of the text",
+        right=True,
+        text=lambda value: f"{value:.0%}",
+        rare=lambda row: row["text_share"] is None,
+    ),
     Column("candidates", "named", right=True, text=lambda value: f"{value:.2f}"),
     Column("bytes_read", "reads", right=True, text=lambda value: f"{value:,}"),
     Column("pages_read", "pages", right=True, text=lambda value: "?" if value is None else f"{value:.1f}"),
@@ -73,7 +80,8 @@ def advise(output: Output, given: IndexAdviseOptions) -> int:
 
     For grams(COLUMN) a piece of text of 12 bytes, or half of a shorter text,
     stands in place of a key, and the last lines say how well shorter and longer
-    ones are found.
+    ones are found. Where an index would take more than a quarter of the bytes of
+    the text, as of random ids, none is recommended.
 
     Exit codes: 0 a granularity is recommended, 1 no index is, 2 error.
 
@@ -96,6 +104,7 @@ def advise(output: Output, given: IndexAdviseOptions) -> int:
             row = asdict(one) | {"zone_rows": one.zone_rows or None}
             row["pieces"] = {str(piece.length): piece.named for piece in one.pieces}
             row["piece_bytes"] = one.piece_length or None
+            row["text_share"] = one.text_share or None
             rows.add(row | {"recommended": one.granularity == advice.recommended})
         rows.facts |= {"column": advice.column, "page_index": advice.page_index}
         rows.facts |= {"reason": advice.reason, "create_command": advice.command or None}

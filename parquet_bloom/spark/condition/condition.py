@@ -30,10 +30,11 @@ from ..session.session_settings import (
 )
 from .from_connect import parse_connect_terms
 from .from_sql import parse_sql_terms
-from .literals import Coercion, meets_zero_or_nan
+from .literals import Coercion, is_plain_text, meets_zero_or_nan
 from .spark_comparison import (
     Comparison,
     ConditionFragment,
+    PatternMatch,
     Reading,
     Spelling,
     Term,
@@ -228,12 +229,13 @@ class _ConditionReader:
         return _make_condition(self.frame, where, derive_predicate(term, exact), self.fields, unknown)
 
     def _parse(self, filtered: DataFrame, where: str | Column) -> Term:
+        readers = self._read_node, self._read_comparison, self._read_match
         if isinstance(where, str):
-            return parse_sql_terms(where, self._read_node, self._read_comparison)
+            return parse_sql_terms(where, *readers)
         if is_connect(self.spark):
-            return parse_connect_terms(where, self.spark.client, self._read_node, self._read_comparison)
+            return parse_connect_terms(where, self.spark.client, *readers)
         analyzed = filtered._jdf.queryExecution().analyzed().condition().sql()
-        return parse_sql_terms(analyzed, self._read_node, self._read_comparison)
+        return parse_sql_terms(analyzed, *readers)
 
     def _find_field(self, name: str) -> SparkField:
         field = self.fields.get(name) or find_field(self.schema, name, self.ignore_case)
@@ -267,6 +269,15 @@ class _ConditionReader:
             return _coerce_term(comparison.to_node(), {comparison.name: field}, coerce, negated)
 
         yield Reading(comparison.spell(field), exact, literals if comparison.needs_values else ())
+
+    def _read_match(self, match: PatternMatch) -> Iterator[Reading]:
+        """Yield the reading of a match of a text column with a pattern, or a piece of text."""
+        try:
+            field = self._find_field(match.name)
+        except (CannotPush, PredicateError):
+            return
+        if is_plain_text(field.type):
+            yield Reading(match.spell(field), match.to_node)
 
     def _prove(self, filtered: DataFrame, term: Term) -> None:
         """Keep for each comparison the one reading that Spark confirms as equivalent, or none.

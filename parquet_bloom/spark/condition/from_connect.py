@@ -13,9 +13,9 @@ from pyspark.sql.types import NullType
 from ...errors import PredicateError
 from ...predicate.tree import And, Or
 from ..spark_arrow import ARROW_TYPES
-from .from_sql import ReadComparison, ReadNode, parse_sql_terms, unquote_name
+from .from_sql import PATTERN_NAMES, ReadComparison, ReadMatch, ReadNode, parse_sql_terms, unquote_name
 from .literals import has_default_type
-from .spark_comparison import Comparison, ConditionFragment, Literal, Negation, Term, join_terms
+from .spark_comparison import Comparison, ConditionFragment, Literal, Negation, PatternMatch, Term, join_terms
 from .to_spark import format_literal
 
 _EPOCH = dt.datetime(1970, 1, 1)
@@ -32,26 +32,29 @@ _FOLDABLE = {
 _TYPES = {kind.typeName(): kind() for kind in ARROW_TYPES}
 
 
-def parse_connect_terms(column: Column, client: Any, read_node: ReadNode, read_comparison: ReadComparison) -> Term:
+def parse_connect_terms(
+    column: Column, client: Any, read_node: ReadNode, read_comparison: ReadComparison, read_match: ReadMatch
+) -> Term:
     """Parse a Column into terms; what is not understood becomes a fragment without readings.
 
     Parameters
     ----------
     column : a Column of a Connect session.
     client : the client of that session.
-    read_node, read_comparison : return the readings of a comparison.
+    read_node, read_comparison, read_match : return the readings of a comparison.
     """
     connect_column: Any = column
-    return _TermReader(client, read_node, read_comparison).read(connect_column.to_plan(client))
+    return _TermReader(client, read_node, read_comparison, read_match).read(connect_column.to_plan(client))
 
 
 class _TermReader:
     """Reader of the terms in a message."""
 
-    def __init__(self, client: Any, read_node: ReadNode, read_comparison: ReadComparison):
+    def __init__(self, client: Any, read_node: ReadNode, read_comparison: ReadComparison, read_match: ReadMatch):
         self.client = client
         self.read_node = read_node
         self.read_comparison = read_comparison
+        self.read_match = read_match
 
     def read(self, message: Any) -> Term:
         kind = message.WhichOneof("expr_type")
@@ -59,7 +62,8 @@ class _TermReader:
             return self.read(message.alias.expr)
         if kind == "expression_string":
             try:
-                return parse_sql_terms(message.expression_string.expression, self.read_node, self.read_comparison)
+                text = message.expression_string.expression
+                return parse_sql_terms(text, self.read_node, self.read_comparison, self.read_match)
             except PredicateError as error:
                 return ConditionFragment(make_column(message), _abbreviate(message), problem=error.problem)
         if kind == "unresolved_function":
@@ -73,6 +77,9 @@ class _TermReader:
         comparison = _parse_comparison(message)
         if comparison is not None:
             fragment.readings += self.read_comparison(comparison)
+        match = _parse_match(message)
+        if match is not None:
+            fragment.readings += self.read_match(match)
         return fragment
 
     def _flatten(self, message: Any, name: str) -> Iterator[Term]:
@@ -107,6 +114,16 @@ def _parse_comparison(message: Any) -> Comparison | None:
     if operator is None or name is None or not all(map(_is_foldable, arguments[1:])):
         return None
     return Comparison(operator, name, [_parse_literal(argument) for argument in arguments[1:]])
+
+
+def _parse_match(message: Any) -> PatternMatch | None:
+    """Parse a match of a column with a literal pattern; return None for any other message."""
+    call = message.unresolved_function
+    if message.WhichOneof("expr_type") != "unresolved_function" or len(call.arguments) != 2:
+        return None
+    function = PATTERN_NAMES.get(call.function_name.lower())
+    name, text = _find_name(call.arguments[0]), _parse_literal(call.arguments[1]).value
+    return PatternMatch(function, name, text) if function and name and isinstance(text, str) else None
 
 
 def _find_name(message: Any) -> str | None:

@@ -8,11 +8,22 @@ from collections.abc import Callable, Iterator
 from ...errors import PredicateError
 from ...predicate.sql_parser import fold_spark
 from ...predicate.tree import Node
-from .spark_comparison import Comparison, ConditionFragment, Junction, Literal, Negation, Reading, Term
+from .spark_comparison import (
+    PATTERNS,
+    Comparison,
+    ConditionFragment,
+    Junction,
+    Literal,
+    Negation,
+    PatternMatch,
+    Reading,
+    Term,
+)
 
-# Readings of a comparison that our parser understands, and of one whose literals only Spark can evaluate.
+# Readings of a comparison that our parser understands, of one whose literals only Spark can evaluate, and of a pattern.
 ReadNode = Callable[[Node], Iterator[Reading]]
 ReadComparison = Callable[[Comparison], Iterator[Reading]]
+ReadMatch = Callable[[PatternMatch], Iterator[Reading]]
 
 _WORDS = (
     "CAST|TRY_CAST|AS|TINYINT|BYTE|SMALLINT|SHORT|INT|INTEGER|BIGINT|LONG|FLOAT|REAL|DOUBLE|DECIMAL|DEC|NUMERIC|STRING"
@@ -36,14 +47,22 @@ _TEXT = re.compile(r"'[^']*'")
 _PART = re.compile(r"`([^`]+)`|[^.\s`]+")
 _SWAPPED = {"<": ">", "<=": ">=", ">": "<", ">=": "<="}
 _OPERATORS = {"==": "=", "array_contains": "contains"}
+PATTERN_NAMES = {name: name for name in PATTERNS} | dict.fromkeys(("regexp", "regexp_like"), "rlike")
+_PATTERN = r"'(?P<text>[^'\"\\$]*)'"  # which means the same under all of Spark's settings
+_MATCHES = [
+    re.compile(rf"(?P<name>{_NAME})\s+(?P<function>ILIKE|RLIKE|REGEXP)\s+{_PATTERN}\s*", re.IGNORECASE),
+    re.compile(
+        rf"(?P<function>{'|'.join(PATTERN_NAMES)})\s*\(\s*(?P<name>{_NAME})\s*,\s*{_PATTERN}\s*\)\s*", re.IGNORECASE
+    ),
+]
 
 
-def parse_sql_terms(text: str, read_node: ReadNode, read_comparison: ReadComparison) -> Term:
+def parse_sql_terms(text: str, read_node: ReadNode, read_comparison: ReadComparison, read_match: ReadMatch) -> Term:
     """Parse a condition in Spark's SQL into terms; what is not understood becomes a fragment without readings.
 
     Parameters
     ----------
-    read_node, read_comparison : return the readings of a comparison.
+    read_node, read_comparison, read_match : return the readings of a comparison.
 
     Raises
     ------
@@ -60,6 +79,9 @@ def parse_sql_terms(text: str, read_node: ReadNode, read_comparison: ReadCompari
         comparison = parse_comparison(source)
         if comparison is not None:
             fragment.readings += read_comparison(comparison)
+        match = _parse_match(source)
+        if match is not None:
+            fragment.readings += read_match(match)
         return fragment
 
     return fold_spark(text, parse_fragment, Negation, Junction)
@@ -78,6 +100,14 @@ def parse_comparison(text: str) -> Comparison | None:
         if all(_FOLDABLE.fullmatch(value) for value in values):
             return Comparison(operator, unquote_name(match["name"]), list(map(_make_literal, values)))
     return None
+
+
+def _parse_match(text: str) -> PatternMatch | None:
+    """Parse a match of a column with a literal pattern that has no escapes; return None for any other text."""
+    match = next(filter(None, (form.fullmatch(text.strip()) for form in _MATCHES)), None)
+    if match is None:
+        return None
+    return PatternMatch(PATTERN_NAMES[match["function"].lower()], unquote_name(match["name"]), match["text"])
 
 
 def _make_literal(text: str) -> Literal:

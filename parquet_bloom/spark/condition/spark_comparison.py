@@ -21,6 +21,8 @@ from pyspark.sql.types import (
 
 from ...errors import PredicateError
 from ...predicate import tree
+from ...predicate.patterns import ESCAPE, escape_like, normalize_like
+from ...predicate.subject import Subject
 from ...predicate.tree import And, Compare, Contains, Equal, In, IsNotNull, IsNull, Node, Or
 from ..session.session_settings import CannotPush, SparkField
 
@@ -260,6 +262,57 @@ class Comparison:
             return Compare(self.name, "<", None)
         except PredicateError as error:
             raise CannotPush(error.problem) from None
+
+
+_PIECES = {"startswith": "{}%", "endswith": "%{}", "contains": "%{}%"}
+PATTERNS = ("like", "ilike", "rlike", *_PIECES)
+"""Functions of a text and a pattern, or a piece of text, as Spark's Columns have them."""
+
+
+@dataclass(frozen=True)
+class PatternMatch:
+    """A text column that is matched with a pattern, or has a piece of text.
+
+    Attributes
+    ----------
+    function : one of `PATTERNS`.
+    name : the column, dotted.
+    text : the pattern, or the piece.
+    """
+
+    function: str
+    name: str
+    text: str
+
+    def spell(self, column: SparkField) -> Spelling:
+        """Format it for Spark."""
+        matched: Column = getattr(F.expr(column.sql), self.function)(self.text)
+        return matched
+
+    def to_node(self, negated: bool) -> Node:
+        """Return what is true wherever it, or its negation, is.
+
+        Raises
+        ------
+        CannotPush
+            Nothing is known.
+        """
+        subject = Subject(self.name, is_exact=False)
+        try:
+            if self.function == "rlike":
+                necessary = None if negated else subject.may_match(self.text)
+                if necessary is None:
+                    raise CannotPush("it asks for no piece of text")
+                return necessary
+            if self.function == "ilike":
+                node = subject.is_like_in_any_case(normalize_like(self.text, ESCAPE))
+            elif self.function == "like":
+                node = subject.is_like(normalize_like(self.text, ESCAPE))
+            else:
+                node = subject.is_like(_PIECES[self.function].format(escape_like(self.text)))
+        except PredicateError as error:
+            raise CannotPush(error.problem) from None
+        return tree.negation(node) if negated else node
 
 
 def evaluate_literals(spark: SparkSession, literals: Sequence[Literal]) -> None:

@@ -248,7 +248,6 @@ class SegmentJobs:
             builder.abandon_file(entry.path)
             return
         self._missing &= file.missing
-        self.report.entries += file.entries
         for column, doubt in file.doubts.items():
             self.report.uncovered.setdefault(column, {})[entry.path] = doubt
         builder.end_file(
@@ -433,7 +432,6 @@ class HashedFile:
     parts : {column: name of the part that has its values}.
     doubts : {column: why it is not covered}.
     missing : columns that it does not have.
-    entries : (value, unit) pairs.
     """
 
     number: int
@@ -446,7 +444,6 @@ class HashedFile:
     parts: dict[str, str] = field(default_factory=dict)
     doubts: dict[str, str] = field(default_factory=dict)
     missing: frozenset[str] = frozenset()
-    entries: int = 0
 
 
 @dataclass(frozen=True)
@@ -554,7 +551,6 @@ class HashTask:
         part = encode_part_name(piece.column, column.column_type, column.holds, column.meaning)
         unit = file.unit + self.units.find_first(piece.row_group, file.row_counts or ())
         for number, hashes in enumerate(piece.hashes):
-            result.entries += len(hashes)
             yield from sender.add(part, unit + number, hashes)
 
     def _finish_file(self, opened: OpenedDataFile, result: HashedFile) -> None:

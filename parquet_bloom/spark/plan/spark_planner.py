@@ -199,6 +199,8 @@ class ScanPlanner:
             evidence=Evidence(footers, index),
         )
         report = scan.report
+        for note in report.index_notes:
+            log.info("of the index: %s", note)
         for doubt in report.index_doubts:
             log.warning("the index is doubtful: %s", doubt)
         if index is not None:

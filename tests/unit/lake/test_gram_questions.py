@@ -6,6 +6,7 @@ import json
 import random
 import re
 import shutil
+import uuid
 from pathlib import Path
 
 import pyarrow as pa
@@ -116,12 +117,22 @@ def test_grams_of_lower_case_answer_both_kinds_of_questions(lake: Path, tmp_path
         assert len(report.selected) == 4
 
 
-def test_advice_measures_pieces_of_text(lake: Path) -> None:
-    advice = advise_index(lake, "grams(message)")
+def test_advice_measures_pieces_of_text(tmp_path: Path) -> None:
+    rng, num_bytes = random.Random(1), 0
+    for number in range(4):
+        words = ["".join(rng.choices("abcdefghijklmnop", k=rng.randrange(3, 9))) for _ in range(40)]
+        texts = [None if row % 5 == 0 else " ".join(rng.choices(words, k=6)) for row in range(6000)]
+        num_bytes += sum(len(text or "") for text in texts)
+        pq.write_table(pa.table({"message": texts}), tmp_path / f"{number}.parquet", row_group_size=3000)
+    advice = advise_index(tmp_path, "grams(message)", zone_rows=200)
     assert advice.recommended is not None
+    for option in advice.granularities:
+        assert option.text_share == pytest.approx(option.num_bytes / num_bytes, rel=0.001)
+    assert advice.granularities[0].text_share < advice.granularities[2].text_share
+    assert f"{advice.granularities[0].text_share:.0%} of the text;" in str(advice).splitlines()[0]
     shares = {piece.length: piece.named for piece in advice.granularities[-1].pieces}
     assert {*shares} == {4, 6, 8, 12, 16, 24}
-    assert 1 / 8 <= shares[24] <= shares[12] < shares[4] <= 1
+    assert 0 < shares[24] <= shares[12] < shares[4] <= 1
     assert "a piece of text is looked for in" in str(advice)
     assert "a key" not in str(advice).splitlines()[0]
 
@@ -152,8 +163,24 @@ def test_a_piece_of_short_texts_is_half_of_one(tmp_path: Path) -> None:
     ids = [f"{rng.randrange(10**12):012}" for _ in range(60_000)]
     pq.write_table(pa.table({"id": ids}), tmp_path / "a.parquet", row_group_size=20_000)
     advice = advise_index(tmp_path, "grams(id)")
-    assert advice.recommended is None
-    assert advice.reason.startswith("a piece of 6 bytes may be in ")
+    assert {option.piece_length for option in advice.granularities} == {6}
+
+
+def test_grams_of_random_ids_are_too_many(tmp_path: Path) -> None:
+    rng = random.Random(1)
+    ids = [str(uuid.UUID(int=rng.getrandbits(128))) for _ in range(3000)]
+    repeated = [
+        f"{rng.getrandbits(16):04x}" * 7 for _ in range(50_000)
+    ]  # of which a large file has less than small ones
+    pq.write_table(pa.table({"id": ids}), tmp_path / "ids.parquet")
+    pq.write_table(pa.table({"id": repeated}), tmp_path / "repeated.parquet", row_group_size=5000)
+    other, finer = (advise_index(tmp_path / name, "grams(id)") for name in ("ids.parquet", "repeated.parquet"))
+    assert other.reason.startswith("an index would take 1")
+    assert finer.reason.startswith("a piece of 12 bytes may be in 100% of the units, and a finer index would take 2")
+    for advice in (other, finer):
+        assert (advice.recommended, advice.command) == (None, "")
+        assert "% of the bytes of the text, as of random ids" in advice.reason
+        assert "by an index of the column (`get`) or by Bloom filters, their beginnings by bounds" in advice.reason
 
 
 @pytest.mark.parametrize("column", ["grams()", "grams(upper(message))", "grams(message", "lower(grams(message))"])

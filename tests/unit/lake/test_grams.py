@@ -184,19 +184,73 @@ def test_weights_are_learnt_from_files_that_can_be_read(tmp_path: Path, columns:
         assert names_of(paths, "t LIKE '%number 17%'", index) == ["17"]
 
 
-def test_files_without_a_text_have_no_grams(tmp_path: Path) -> None:
-    """Weights that nothing was learnt for serve as well, for texts that come later, too."""
+@pytest.mark.parametrize("key", ["grams(t)", "grams(lower(t))"])
+def test_weights_are_learnt_from_the_first_text_that_has_a_gram(tmp_path: Path, key: str) -> None:
+    """As long as no gram depends on them they may change, by the append that brings one."""
     lake = tmp_path / "lake"
     write(lake, "0", [None] * 5)
     write(lake, "1", [])
-    with LakeIndex.create(tmp_path / "i", "grams(t)", lake=lake, granularity="row_group") as index:
-        assert index.append().entries == 0
+    with LakeIndex.create(tmp_path / "i", ["row", key], lake=lake, granularity="row_group") as index:
+        assert index.append().entries == 5
         assert names_of(lake, "t LIKE '%abc%'", index) == []
-        assert stored_weights(tmp_path / "i") == PairCounts().to_weights()
-        write(lake, "2", ["xabcx"])
+        assert stored_weights(tmp_path / "i", key) == PairCounts().to_weights()
+        write(lake, "2", ["", "ab"])
         index.append()
-        assert names_of(lake, "t LIKE '%abc%'", index) == ["2"]
+        assert stored_weights(tmp_path / "i", key) != PairCounts().to_weights()
+        before = LakeIndex.open(tmp_path / "i")
+        write(lake, "3", ["a text that has xabcx"] * 9)
+        index.append()
+        learnt = stored_weights(tmp_path / "i", key)
+        counts = PairCounts()
+        counts.add(pa.array(["a text that has xabcx"] * 9).cast(pa.binary()))
+        assert learnt == counts.to_weights()
+        write(lake, "4", ["quite another text: abcabc"] * 900)
+        index.append()
+        os.unlink(lake / "3.parquet")  # its grams are there until the index is compacted
+        write(lake, "5", ["more of them"])
+        index.append()
+        assert stored_weights(tmp_path / "i", key) == learnt
+        for opened in (index, before):
+            found = [name for name in names_of(lake, "t LIKE '%abc%'", opened) if opened is index or name in "0124"]
+            assert found == ["4"]
         assert names_of(lake, "t LIKE '%abd%'", index) == []
+        before.close()
+
+
+def test_segments_without_a_gram_are_merged_by_the_append_that_learns_weights(tmp_path: Path) -> None:
+    lake = tmp_path / "lake"
+    lake.mkdir()
+    with LakeIndex.create(tmp_path / "i", "grams(t)", lake=lake) as index:
+        merged = number = 0
+        while not merged:
+            write(lake, str(number), ["abc" if number == 7 else None])
+            number += 1
+            merged = index.append().merged
+        assert number == merged == 8
+    with LakeIndex.open(tmp_path / "i") as index:
+        assert index.check(9).problems == []
+        assert names_of(lake, "t LIKE '%abc%'", index) == ["7"]
+
+
+def test_weights_are_those_of_the_segments(tmp_path: Path) -> None:
+    write(tmp_path / "lake", "0", ["some text"])
+    with LakeIndex.create(tmp_path / "i", "grams(t)", lake=tmp_path / "lake") as index:
+        index.append()
+    manifest, document = read_manifest(tmp_path / "i")
+    document["expressions"]["grams(t)"]["weights"] = PairCounts().to_weights().text
+    seal_manifest(manifest, document)
+    with pytest.raises(BrokenIndexError, match="contradicts the segment: expression of part 0"):
+        LakeIndex.open(tmp_path / "i")
+    document["segments"][0]["parts"][0]["slices"][0]["num_entries"] = 0  # which the part itself knows better
+    seal_manifest(manifest, document)
+    with LakeIndex.open(tmp_path / "i") as index:
+        plan = parquet_bloom.prune(tmp_path / "lake", "t LIKE '%some text%'", index=index)
+        assert (plan.selected_files, len(plan.index_doubts)) == (1, 1)
+
+
+def test_columns_that_are_missing_have_no_weights(tmp_path: Path) -> None:
+    lake = tmp_path / "lake"
+    write(lake, "0", ["some text"])
     with LakeIndex.create(tmp_path / "j", "grams(missing)", lake=lake) as index:
         with pytest.raises(UnknownColumnError, match="missing"):
             index.append()
@@ -240,8 +294,8 @@ def test_frequent_grams_are_in_all_units(tmp_path: Path) -> None:
     write(lake, "a", texts)
     write(lake, "b", ["nothing of it"] * 10)
     with LakeIndex.create(tmp_path / "i", "grams(t)", lake=lake, granularity="zone", zone_rows=1) as index:
-        index.append([lake / "a.parquet"])
-        index.append([lake / "b.parquet"])
+        reports = [index.append([lake / f"{name}.parquet"]) for name in "ab"]
+        assert sum(report.entries for report in reports) == index.stats().entries["grams(t)"]
         for _ in range(2):
             for piece in ("common", "other", "seldom", "rare"):
                 found = parquet_bloom.read_table(lake, f"t LIKE '%{piece}%'", ["row"], index=index)["row"].to_pylist()
