@@ -98,7 +98,7 @@ class IndexWriter:
                 listing, num_live = recent
                 live = LakeState.make_unchecked(segments, listing)
                 live.unindexed = [entry.path for entry in listing.entries]
-            sources.require_no_table(manifest.columns, listing.table)
+            sources.require_columns(manifest.columns, listing.table)
             roots = sources.merge_roots(manifest.lake, listing.roots, is_table_of(manifest, listing))
             sources.require_outside(self.folder.path, roots)
             entries = list(listing.entries)

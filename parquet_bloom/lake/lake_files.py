@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final, TypedDict, cast
 
-from ..errors import ParquetBloomError
+from ..errors import ParquetBloomError, UnsupportedTypeError
 from ..predicate.key_expression import TUPLE, KeyExpression, first_column
 from ..storage import Entry, is_local, is_url, list_entries
 from ..storage.file_names import is_hidden
@@ -18,6 +18,7 @@ from ..storage.paths import resolve_given_path as resolve_given_path
 from ..tables.names_in_files import is_same_column
 from ..tables.open_table import find_table, open_delta, open_iceberg
 from ..tables.table_snapshot import Table, TableChanges, TableFiles, TableSnapshot
+from ..variant.variant_type import find_variant
 from .hash_files import TableColumns
 
 _ESCAPED = re.compile(r"\[([*?[])\]")  # as `glob.escape` does
@@ -94,13 +95,19 @@ class LakeListing:
         return not meaning if self.table is None else is_same_column(self.table.columns, name, meaning)
 
 
-def require_no_table(columns: Sequence[str], table: object | None) -> None:
-    """Raise ParquetBloomError for an index of several columns together over a table."""
+def require_columns(columns: Sequence[str], table: object | None) -> None:
+    """Raise ParquetBloomError for an index over a table of several columns together, or of parts of a Variant."""
     tuples = (column for column in columns if isinstance(column, KeyExpression) and column.function == TUPLE)
     expression = next(tuples, None)
     if table is not None and expression is not None:
         problem = "indexes of Delta and Iceberg tables are of single columns, as each may be renamed by itself"
         raise ParquetBloomError(problem, column=expression)
+    if not isinstance(table, TableSnapshot):
+        return
+    for column in columns:
+        if find_variant(table.schema, first_column(column)) is not None:
+            problem = "what files have of a Variant depends on how it is shredded: it cannot be indexed"
+            raise UnsupportedTypeError(problem, column=column)
 
 
 def list_lake(

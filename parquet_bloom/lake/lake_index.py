@@ -113,7 +113,7 @@ class LakeIndex(LakeIndexReader):
         )
         folder = Folder(path, resolve_filesystem(filesystem, storage_options))
         table = sources.find_lake_table(lake, lake_storage_options)
-        sources.require_no_table(names, table)
+        sources.require_columns(names, table)
         followed = None
         if table is not None:
             followed, lake_storage_options = _follow(lake, table), lake_storage_options or table.storage_options

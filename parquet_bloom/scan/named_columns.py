@@ -27,7 +27,7 @@ from ..predicate import tree
 from ..predicate.tree import Node
 from ..storage import Source, entry_for_identity, open_source
 from ..util.lazy import late_module
-from ..variant.variant_type import is_variant
+from ..variant.variant_type import find_variant, is_variant
 from .decode.open_data import open_file
 from .model.column_defaults import NO_DEFAULTS, ColumnDefaults
 from .model.data_file import DataFile, FileProjection, open_any
@@ -304,17 +304,8 @@ class _Spellings:
     """
 
     def __init__(self, schema: pa.Schema):
-        self._variants: list[str] = []
-        self.counts = Counter(name for field in schema for name in self._list_names(field.name, field.type))
-
-    def _list_names(self, name: str, arrow_type: pa.DataType) -> Iterator[str]:
-        """Yield the name of a column, and those of the fields of structs below it, dotted."""
-        yield name
-        if is_variant(arrow_type):
-            self._variants.append(name)  # what a file has in its parts depends on how it is shredded
-        elif pa.types.is_struct(arrow_type):
-            for field in arrow_type:
-                yield from self._list_names(f"{name}.{field.name}", field.type)
+        self._schema = schema
+        self.counts = Counter(_list_names(schema))
 
     @cached_property
     def _by_folded(self) -> dict[str, list[str]]:
@@ -329,7 +320,7 @@ class _Spellings:
         if ignore_case and not matches:
             matches = self._by_folded.get(name.lower(), [])
         if not matches:
-            whole = next((one for one in self._variants if name.startswith(f"{one}.")), None)
+            whole = find_variant(self._schema, name)
             if whole is not None:
                 raise UnknownColumnError(f"a part of a Variant is no column: name '{whole}'", column=name)
             similar = suggest_names(name, self.counts, can_ignore_case=kind == "table")  # keys are spelled exactly
@@ -371,6 +362,19 @@ def _prune_field(field: pa.Field, paths: Sequence[tuple[str, ...]]) -> pa.Field:
     below = _group_paths(paths)
     parts = [_prune_field(part, below[part.name]) for part in field.type if part.name in below]
     return field.with_type(pa.struct(parts))
+
+
+def _list_names(schema: pa.Schema) -> Iterator[str]:
+    """Yield the names of all columns and of the fields of structs, dotted, but not of the parts of Variants."""
+    for field in schema:
+        yield from _list_below(field.name, field.type)
+
+
+def _list_below(name: str, arrow_type: pa.DataType) -> Iterator[str]:
+    yield name
+    if pa.types.is_struct(arrow_type) and not is_variant(arrow_type):  # what files have in these differs
+        for field in arrow_type:
+            yield from _list_below(f"{name}.{field.name}", field.type)
 
 
 class Projection:

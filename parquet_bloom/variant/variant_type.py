@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 import pyarrow as pa
 
 _METADATA, _VALUE, _TYPED_VALUE = "metadata", "value", "typed_value"
@@ -18,6 +20,24 @@ def is_variant(arrow_type: pa.DataType) -> bool:
         and sorted(field.name for field in arrow_type) == [_METADATA, _VALUE]
         and all(not field.nullable and _is_binary(field.type) for field in arrow_type)
     )
+
+
+def find_variant(fields: Iterable[pa.Field], name: str) -> str | None:
+    """Return the column of Variants, or field of structs, that a dotted name leads to or into; None if to none.
+
+    Parameters
+    ----------
+    fields : of a table's schema.
+    """
+    for field in fields:
+        if name == field.name or name.startswith(f"{field.name}."):
+            if is_variant(field.type):
+                return field.name
+            if pa.types.is_struct(field.type):
+                found = find_variant(field.type, name[len(field.name) + 1 :])
+                if found is not None:
+                    return f"{field.name}.{found}"
+    return None
 
 
 def loses_shredded(stored: pa.DataType, shown: pa.DataType) -> bool:

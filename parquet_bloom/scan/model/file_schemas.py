@@ -246,7 +246,7 @@ def make_mismatch_error(error: Exception) -> UnreadableColumnError:
     """Return the error for files whose columns have no common type."""
     cause = first_line(error)
     way_out = "leave the column out"
-    if "metadata: binary" in cause:
+    if "metadata: binary" in cause or "typed_value" in cause:
         cause, way_out = shortened(cause, _LONGEST_CAUSE), f"ask for Variants as JSON (variant='json'), or {way_out}"
     return UnreadableColumnError(f"the files' rows do not fit into one table: {cause}; {way_out}")
 

@@ -26,7 +26,7 @@ from ...file.many_files import Progress, process_files
 from ...file.verify_file import verify_parquet
 from ...metadata.footer_rewrite import RenamedFooter
 from ...util.messages import count
-from ...variant.variant_type import is_variant
+from ...variant.variant_type import find_variant
 from ..names_in_files import find_names
 from .new_files import NewFiles, find_missing
 from .table_target import CommitConflict, Exchange, LiveFile, SkippedFile, TableState, Target, UnfitFiles
@@ -98,18 +98,18 @@ def require_column(state: TableState, name: str, table: str) -> str | None:
     UnknownColumnError
         There is no such column.
     UnsupportedTypeError
-        It is a struct or BOOLEAN, or only the table's metadata has its values.
+        It is a struct, BOOLEAN, or of a Variant, or only the table's metadata has its values.
     """
     if name in state.not_in_files:
         problem = "a partition column: the table's metadata has its values, and its files do not"
         raise UnsupportedTypeError(problem, path=table, column=name)
+    if find_variant(state.schema, name) is not None:
+        raise UnsupportedTypeError("a Variant gets no filter", path=table, column=name)
     found, above = _find_type(list(state.schema), name)
     if found is None:
         names = [field.name for field in state.schema if field.name not in state.not_in_files]
         text = ", ".join(names[:8]) + (", ..." if len(names) > 8 else "")
         raise UnknownColumnError(f"the table has no such column; it has: {text}", path=table, column=name)
-    if is_variant(found):
-        raise UnsupportedTypeError("a Variant gets no filter", path=table, column=name)
     if pa.types.is_struct(found):
         raise UnsupportedTypeError("the column is a struct: name one of its fields", path=table, column=name)
     if pa.types.is_boolean(found):
@@ -119,13 +119,11 @@ def require_column(state: TableState, name: str, table: str) -> str | None:
 
 
 def _find_type(fields: Sequence[pa.Field], name: str, above: str = "") -> tuple[pa.DataType | None, str]:
-    """Return type and name of a column, or of the Variant or outermost list or map around it; None if there is none."""
+    """Return type and name of a column, or of the outermost list or map around it; None if there is none."""
     for column in fields:
         if column.name == name:
             return column.type, above + name
         if name.startswith(f"{column.name}.") and pa.types.is_nested(column.type):
-            if is_variant(column.type):
-                return column.type, above + column.name
             if not pa.types.is_struct(column.type):
                 return column.type, above + column.name
             found = _find_type(list(column.type), name[len(column.name) + 1 :], f"{above}{column.name}.")
