@@ -80,24 +80,30 @@ def _find_leaf(array: pa.StructArray, path: VariantPath, target: pa.DataType) ->
 
     Where it is null, the value may be in what is beside it or beside one of its parents, unless that is null as well.
     """
-    groups, way = [array], []
-    for part in path.parts:
-        if not isinstance(part, str):
+    group = array.type
+    way: list[int] = []
+    values: list[list[int]] = []
+    for part in (*path.parts, None):
+        if isinstance(part, int):
             return None
-        typed = groups[-1].type.get_field_index("typed_value")
-        fields = groups[-1].type[typed].type if typed >= 0 else None
-        number = fields.get_field_index(part) if fields is not None and pa.types.is_struct(fields) else -1
-        if number < 0:
+        if (value := group.get_field_index("value")) >= 0:
+            values.append([*way, value])
+        typed = group.get_field_index("typed_value")
+        if typed < 0:
             return None
-        way += [typed, number]
-        groups.append(groups[-1].field(typed).field(number))
-    typed = groups[-1].type.get_field_index("typed_value")
-    if typed < 0 or groups[-1].type[typed].type != target or _has_values(groups[-1]):
+        way.append(typed)
+        group = group[typed].type
+        if part is not None:
+            number = group.get_field_index(part) if pa.types.is_struct(group) else -1
+            if number < 0:
+                return None
+            way.append(number)
+            group = group[number].type
+    if group != target or (len(values) and values[-1][:-1] == way[:-1] and _has_values(array, values[-1])):
         return None
-    leaf = pc.struct_field(array, [*way, typed])
-    return leaf if not leaf.null_count or not any(map(_has_values, groups)) else None
+    leaf = pc.struct_field(array, way)
+    return leaf if not leaf.null_count or not any(_has_values(array, each) for each in values) else None
 
 
-def _has_values(group: pa.StructArray) -> bool:
-    value = group.type.get_field_index("value")
-    return value >= 0 and bool(group.field(value).null_count < len(group))
+def _has_values(array: pa.StructArray, way: list[int]) -> bool:
+    return bool(pc.struct_field(array, way).null_count < len(array))
