@@ -84,7 +84,7 @@ def _find_leaf(array: pa.StructArray, path: VariantPath, target: pa.DataType) ->
     way: list[int] = []
     values: list[list[int]] = []
     for part in (*path.parts, None):
-        if isinstance(part, int):
+        if isinstance(part, int) or not pa.types.is_struct(group):
             return None
         if (value := group.get_field_index("value")) >= 0:
             values.append([*way, value])
