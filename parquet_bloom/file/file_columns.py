@@ -187,6 +187,23 @@ def find_variant_parts(leaves: Sequence[SchemaLeaf], column: str, path: VariantP
     return [".".join(part) for part in (*parts, group) if part in groups]
 
 
+def find_encoded_parts(leaves: Sequence[SchemaLeaf]) -> set[int]:
+    """Return the numbers of columns that have Variants, or parts of them, in their own encoding.
+
+    Of groups without the annotation only those count that are shredded: others may be structs of such names.
+    """
+    groups = {leaf.path[:-1] for leaf in leaves if leaf.path[-1] == _METADATA and len(leaf.path) > 1}
+    shredded = {leaf.path[: leaf.path.index(_TYPED_VALUE)] for leaf in leaves if _TYPED_VALUE in leaf.path}
+    found = set()
+    for leaf in leaves if groups else ():
+        depth = next((depth for depth in range(1, len(leaf.path)) if leaf.path[:depth] in groups), 0)
+        if depth and leaf.path[-1] in (_METADATA, _VALUE):
+            logical = leaf.nodes[depth - 1].get(_LOGICAL)
+            if leaf.path[:depth] in shredded or (isinstance(logical, dict) and _VARIANT in logical):
+                found.add(leaf.index)
+    return found
+
+
 def _find_named_path(leaves: Sequence[AnyLeaf], name: str) -> list[AnyLeaf]:
     """Return the column of a path of a Variant, such as `v:a.b`; none if there is no such column."""
     at = name.find(":")
@@ -271,6 +288,7 @@ def holds_elements(leaf: SchemaLeaf, name: str, ignore_case: bool = False) -> bo
 # Fields of a schema's element, and two of their values.
 _REPETITION, _CONVERTED, _LOGICAL = 3, 6, 10
 _REPEATED, _LIST = 2, 3
+_VARIANT = 16  # a LogicalType
 _METADATA, _VALUE, _TYPED_VALUE = "metadata", "value", "typed_value"
 _MAP, _MAPS = 2, (1, 2)  # a LogicalType; ConvertedTypes MAP and, in old files, MAP_KEY_VALUE
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import numpy as np
@@ -21,7 +21,7 @@ from ..storage.paths import GivenPath
 from .bloom_file import BloomFile, open
 from .chunk_bounds import decode_leaf_bounds
 from .column_reader import ColumnReader
-from .file_columns import find_leaves, type_of
+from .file_columns import find_encoded_parts, find_leaves, type_of
 
 Sizing = Callable[[int, float], int]
 """Returns a filter's bytes, given the number of distinct values and an fpp; can be pickled, hashed and compared."""
@@ -161,8 +161,15 @@ def survey_file(file: BloomFile, sample: int | None = None, columns: Collection[
     read = spread(row_groups, sample or 0)
     leaves = _select_leaves(file.leaves, columns)
     headers = {} if sample is None else _read_dictionary_headers(file, {leaf.index for leaf in leaves})
-    surveys = tuple(_survey_column(file, leaf, row_groups, read, headers) for leaf in leaves)
-    return FileSurvey(file.path, file.source.size, file.footer.num_rows, len(row_groups), surveys)
+    encoded = find_encoded_parts(file.leaves)
+    surveys = []
+    for leaf in leaves:
+        one = _survey_column(file, leaf, row_groups, read, headers)
+        surveys.append(replace(one, barred=_OF_VARIANTS) if leaf.index in encoded else one)
+    return FileSurvey(file.path, file.source.size, file.footer.num_rows, len(row_groups), tuple(surveys))
+
+
+_OF_VARIANTS = "it has Variants in their own encoding, which no condition compares"
 
 
 def _select_leaves(leaves: list[SchemaLeaf], columns: Collection[str] | None) -> list[SchemaLeaf]:

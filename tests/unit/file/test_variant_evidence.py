@@ -162,3 +162,11 @@ def test_a_column_of_such_a_name(tmp_path: Path) -> None:
     pq.write_table(table, tmp_path / "a.parquet", row_group_size=3)
     assert selected(tmp_path / "a.parquet", '"v:$.id::bigint" = 9') == [0, 1]
     assert 1 in selected(tmp_path / "a.parquet", "v:id::bigint = 4")
+
+
+def test_advice_is_on_what_conditions_compare(plain: Path) -> None:
+    """Filters of residuals and of the metadata would answer no question."""
+    columns = parquet_bloom.advise(plain)
+    for name in ("v.metadata", "v.value", "v.typed_value.id.value"):
+        assert (columns[name].verdict, "encoding" in columns[name].reason) == ("no", True), name
+    assert "encoding" not in columns["v.typed_value.id.typed_value"].reason
