@@ -24,6 +24,8 @@ BUILTINS = {
     "BrokenFilterError": "ValueError",
     "MissingFilterError": "LookupError",
     "UnreadableColumnError": "ValueError",
+    "MalformedVariantError": "ValueError",
+    "VariantCastError": "ValueError",
     "StorageError": "OSError",
     "PredicateError": "ValueError",
     "ExpressionError": "TypeError",

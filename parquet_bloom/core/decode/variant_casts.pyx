@@ -7,7 +7,7 @@ Source: Spark 4.3, VariantGet.cast, Cast (its mode TRY) and SparkDateTimeUtils.
 """
 
 from libc.math cimport ceil, floor, isinf, isnan
-from libc.stdint cimport INT32_MAX, INT64_MAX, INT64_MIN, int8_t, int16_t, int32_t, int64_t, uint8_t, uint32_t, uint64_t
+from libc.stdint cimport INT32_MAX, INT64_MAX, INT64_MIN, int64_t, uint8_t, uint32_t, uint64_t
 from libc.stdlib cimport strtod, strtof
 from libc.string cimport memcmp, memcpy, memset
 

@@ -12,7 +12,7 @@ from libc.stdint cimport int8_t, int16_t, int32_t, int64_t, uint8_t, uint32_t, u
 from libc.stdlib cimport realloc
 from libc.string cimport memcmp, memcpy
 
-from .float_text cimport LONGEST_FLOAT, write_double, write_float
+from .float_text cimport write_double, write_float
 
 
 cdef enum:
@@ -40,6 +40,16 @@ cdef Fault append(Text* text, const void* data, size_t size) noexcept nogil:
     if not fault and size:
         memcpy(text.data + text.size, data, size)
         text.size += size
+    return fault
+
+
+cdef inline Fault append_byte(Text* text, char byte) noexcept nogil:
+    cdef Fault fault = NONE
+    if text.size == text.capacity:
+        fault = reserve(text, 1)
+    if not fault:
+        text.data[text.size] = byte
+        text.size += 1
     return fault
 
 
@@ -803,7 +813,7 @@ cdef Fault append_quoted(const uint8_t* data, int64_t size, Text* out) noexcept 
             at[5] = b"0123456789ABCDEF"[byte & 15]
             out.size += 6
     fault = append(out, data + plain, size - plain)
-    return fault if fault else append(out, b'"', 1)
+    return fault if fault else append_byte(out, c'"')
 
 
 cdef Fault write_plain(Row* row, const Scalar* scalar, Text* out) noexcept nogil:
@@ -853,7 +863,7 @@ cdef Fault write_name(Row* row, const uint8_t* name, int64_t size, Text* out) no
     if row.names_left < 0:
         return TOO_LONG
     cdef Fault fault = append_quoted(name, size, out)
-    return fault if fault else append(out, b":", 1)
+    return fault if fault else append_byte(out, c":")
 
 
 cdef Fault write_encoded(Row* row, const Spot* spot, Text* out, int depth) noexcept nogil:
@@ -866,7 +876,7 @@ cdef Fault write_encoded(Row* row, const Spot* spot, Text* out, int depth) noexc
     cdef int64_t size, i, left
     cdef Fault fault = open_container(spot.data, spot.size, &container)
     if not fault:
-        fault = append(out, b"{" if is_object else b"[", 1)
+        fault = append_byte(out, c"{" if is_object else c"[")
     if fault:
         return fault
     left = container.size
@@ -879,7 +889,7 @@ cdef Fault write_encoded(Row* row, const Spot* spot, Text* out, int depth) noexc
         if left < 0:
             return OVERLAPPING
         if i:
-            fault = append(out, b",", 1)
+            fault = append_byte(out, c",")
         if is_object and not fault:
             fault = get_field_name(row, &container, i, &name, &size)
             if not fault and not is_next(&order, name, size):
@@ -890,7 +900,7 @@ cdef Fault write_encoded(Row* row, const Spot* spot, Text* out, int depth) noexc
             fault = write_json(row, &child, out, depth + 1)
         if fault:
             return fault
-    return append(out, b"}" if is_object else b"]", 1)
+    return append_byte(out, c"}" if is_object else c"]")
 
 
 cdef bint is_child(Row* row, const Node* group, const uint8_t* name, int64_t size) noexcept nogil:
@@ -921,7 +931,7 @@ cdef Fault write_shredded_object(Row* row, const Spot* spot, Text* out, int dept
     cdef int64_t size = 0, i = 0, left
     cdef int next = group.first_child, end = next + group.num_children
     cdef bint first = True, is_shredded
-    cdef Fault fault = append(out, b"{", 1)
+    cdef Fault fault = append_byte(out, c"{")
     container.count = 0
     container.size = 0
     if not fault and has_residual(group, spot.index):
@@ -957,20 +967,20 @@ cdef Fault write_shredded_object(Row* row, const Spot* spot, Text* out, int dept
             if not is_next(&order, name, size):
                 return UNSORTED
         if not fault and not first:
-            fault = append(out, b",", 1)
+            fault = append_byte(out, c",")
         first = False
         if not fault:
             if is_shredded:
                 fault = append_quoted(<const uint8_t*>child.name, child.name_size, out)
                 if not fault:
-                    fault = append(out, b":", 1)
+                    fault = append_byte(out, c":")
             else:
                 fault = write_name(row, name, size, out)
         if not fault:
             fault = write_json(row, &field, out, depth + 1)
         if fault:
             return fault
-    return append(out, b"}", 1)
+    return append_byte(out, c"}")
 
 
 cdef Fault write_shredded_array(Row* row, const Spot* spot, Text* out, int depth) noexcept nogil:
@@ -979,12 +989,12 @@ cdef Fault write_shredded_array(Row* row, const Spot* spot, Text* out, int depth
     cdef int64_t begin, end, i
     cdef Fault fault = get_range(group, &row.nodes[group.first_child], spot.index, &begin, &end)
     if not fault:
-        fault = append(out, b"[", 1)
+        fault = append_byte(out, c"[")
     if fault:
         return fault
     for i in range(begin, end):
         if i > begin:
-            fault = append(out, b",", 1)
+            fault = append_byte(out, c",")
         if not fault:
             fault = locate(row, group.first_child, i, &element)
         if fault:
@@ -994,7 +1004,7 @@ cdef Fault write_shredded_array(Row* row, const Spot* spot, Text* out, int depth
         fault = write_json(row, &element, out, depth + 1)
         if fault:
             return fault
-    return append(out, b"]", 1)
+    return append_byte(out, c"]")
 
 
 cdef Fault write_json(Row* row, const Spot* spot, Text* out, int depth) noexcept nogil:
@@ -1018,9 +1028,9 @@ cdef Fault write_json(Row* row, const Spot* spot, Text* out, int depth) noexcept
     if scalar.type == DOUBLE or scalar.type == FLOAT:
         quoted = isnan(scalar.real) or isinf(scalar.real)
     if quoted:
-        fault = append(out, b'"', 1)
+        fault = append_byte(out, c'"')
     if not fault:
         fault = append_base64(scalar.data, scalar.size, out) if scalar.type == BINARY else write_plain(row, &scalar, out)
     if quoted and not fault:
-        fault = append(out, b'"', 1)
+        fault = append_byte(out, c'"')
     return fault
