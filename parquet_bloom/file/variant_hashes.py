@@ -18,7 +18,7 @@ from ..errors import (
 )
 from ..hashing.arrow_keys import to_storage
 from ..hashing.column_type import ColumnType, Kind, from_arrow
-from ..metadata.footer import REPEATED, SchemaLeaf, read_repetition
+from ..metadata.footer import REPEATED, REQUIRED, SchemaLeaf, read_repetition
 from ..metadata.thrift_compact import I32
 from ..predicate.calls import OTHER
 from ..predicate.key_expression import KeyExpression
@@ -273,14 +273,15 @@ def _join(leaves: Sequence[SchemaLeaf], arrays: Sequence[pa.Array], depth: int) 
     first = leaves[0]
     if depth == len(first.path) - 1:
         return _show(arrays[0], first)
-    lengths = None
-    if read_repetition(first.nodes[depth]) == REPEATED:
-        lengths = [to_numpy(array.value_lengths()) for array in arrays]
+    repetition, lengths, mask = read_repetition(first.nodes[depth]), None, None
+    if repetition == REPEATED:
+        lengths = [np.nan_to_num(to_numpy(array.value_lengths())).astype(np.int32) for array in arrays]
         _require_alike(lengths, first)
         arrays = [array.flatten() for array in arrays]
-    valid = [to_numpy(array.is_valid()) for array in arrays]
-    _require_alike(valid, first)
-    mask = None if valid[0].all() else from_numpy(~valid[0])
+    elif repetition != REQUIRED:  # what is required is null as the group around it is
+        valid = [to_numpy(array.is_valid()) for array in arrays]
+        _require_alike(valid, first)
+        mask = None if valid[0].all() else from_numpy(~valid[0])
     below: dict[str, list[int]] = {}
     for i, leaf in enumerate(leaves):
         below.setdefault(leaf.path[depth + 1], []).append(i)
@@ -296,7 +297,7 @@ def _join(leaves: Sequence[SchemaLeaf], arrays: Sequence[pa.Array], depth: int) 
     if lengths is None:
         return group
     is_three_level = len(children) == 1 and depth + 1 < len(first.path) - 1
-    offsets = np.concatenate([[0], np.cumsum(lengths[0])]).astype(np.int32)
+    offsets = np.append(np.int32(0), np.cumsum(lengths[0], dtype=np.int32))
     return pa.ListArray.from_arrays(from_numpy(offsets), group.field(0) if is_three_level else group)
 
 
