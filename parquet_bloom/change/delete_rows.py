@@ -108,9 +108,10 @@ def delete(
     Parameters
     ----------
     table, catalog, storage_options : as for `embed_table`; always the table's latest version.
-    keys, on : the keys and their column, or columns, as for `Dataset.locate`; or `lower(column)`, `upper(column)` or
-        `CAST(column AS STRING)`. A null key equals nothing, and is counted in the report. A stream or iterator of keys
-        is read into memory; give a `pathlib.Path` of a Parquet file for more of them.
+    keys, on : the keys and their column, or columns, as for `Dataset.locate`; or `lower(column)`, `upper(column)`,
+        `CAST(column AS STRING)` or a path of a Variant, `column:a.b::STRING`. A null key equals nothing, and is counted
+        in the report. A stream or iterator of keys is read into memory; give a `pathlib.Path` of a Parquet file for
+        more of them.
     where, dialect : a predicate that the rows meet as well, or instead of having keys; as for `prune`.
     mode : "hide" to leave the rows in their files, and have readers leave them out: by deletion vectors, or by
         position delete files in an Iceberg table of version 2. Where a table has neither (a Delta table without

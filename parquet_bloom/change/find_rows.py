@@ -13,9 +13,9 @@ from numpy.typing import NDArray
 
 from ..errors import ParquetBloomError, PredicateError
 from ..predicate import parse
-from ..predicate.key_expression import KeyExpression, parse_key
+from ..predicate.key_expression import KeyExpression, is_of_path, parse_key
 from ..predicate.row_filter import find_column
-from ..predicate.tree import CallIn, Node
+from ..predicate.tree import CallIn, In, Node, VariantLookup
 from ..scan.lookup.key_chunks import KeyCounts, iterate_chunks, list_columns
 from ..scan.lookup.key_lookups import KeyLookups
 from ..scan.lookup.locate_keys import Locator
@@ -163,16 +163,21 @@ class RowSearch:
     def _read_results(
         self, source: ScanSource, expression: KeyExpression, counts: KeyCounts, options: ScanOptions
     ) -> Iterator[tuple[pa.Array, pa.Array]]:
-        """Yield the positions of rows for which a function of a column is one of the keys."""
+        """Yield the positions of rows for which a function of a column, or a path of a Variant, is one of the keys."""
         [column] = expression.columns
         with closing(iterate_chunks(str(expression), self.keys, _CHUNK_TEXTS, counts)) as chunks:
             for chunk in chunks:
-                node = CallIn(column, expression.function, tuple(chunk.literals[0]))
+                keys = tuple(chunk.literals[0])
+                node: Node
+                if is_of_path(expression):
+                    node = VariantLookup(column, expression.path, expression.target, False, In(column, keys))
+                else:
+                    node = CallIn(column, expression.function, keys)
                 yield from _read_positions(source, node, options)
 
 
 def parse_expression(on: str | Sequence[str], schema: pa.Schema) -> KeyExpression | None:
-    """Return the function of a column that keys are compared with; None if they are values of columns.
+    """Return the expression of a column that keys are compared with; None if they are values of columns.
 
     Raises
     ------

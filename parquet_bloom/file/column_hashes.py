@@ -86,7 +86,7 @@ class ColumnHashes:
         try:
             if not self._file.footer.empty_row_groups[row_group]:
                 for storage in self._reader.read_occurring(row_group, chunk):
-                    _add_hashes(distinct, storage, self.column_type)
+                    add_hashes(distinct, storage, self.column_type)
         except ParquetBloomError as error:
             error.path = error.path or self._file.path
             raise
@@ -97,7 +97,7 @@ class ColumnHashes:
         zones = ZoneHashes(self._file.footer.num_rows_of(row_group), zone_rows)
         try:
             for zone, storage in self._reader.read_zones(row_group, zone_rows, chunk) if zones.num_zones else ():
-                _add_hashes(zones.open(zone), storage, self.column_type)
+                add_hashes(zones.open(zone), storage, self.column_type)
         except ParquetBloomError as error:
             error.path = error.path or self._file.path
             raise
@@ -192,7 +192,7 @@ def hash_distinct(values: object) -> tuple[ColumnType, NDArray[np.uint64]]:
         if isinstance(array, pa.DictionaryArray):  # each used value once
             array = array.dictionary.take(array.indices.unique().drop_null())
         for start in range(0, len(array), PIECE_ROWS):
-            _add_hashes(distinct, arrays.to_storage(array.slice(start, PIECE_ROWS), column_type), column_type)
+            add_hashes(distinct, arrays.to_storage(array.slice(start, PIECE_ROWS), column_type), column_type)
     return column_type, distinct.to_array()
 
 
@@ -213,7 +213,8 @@ def _find_leaf_type(arrow_type: pa.DataType) -> pa.DataType:
     return arrow_type
 
 
-def _add_hashes(distinct: HashSet, storage: pa.Array | Keys, column_type: ColumnType) -> None:
+def add_hashes(distinct: HashSet, storage: pa.Array | Keys, column_type: ColumnType) -> None:
+    """Add the hashes of stored values to a set, as `ColumnHashes` has them."""
     distinct.add(hash_keys(arrays.keys_of(storage)))
     if column_type.kind is Kind.FLOAT and not isinstance(storage, Keys):
         floats = arrays.to_floats(storage.drop_null())
@@ -274,7 +275,7 @@ class ExpressionHashes:
         try:
             if not self._file.footer.empty_row_groups[row_group]:
                 pairs = zip(self._readers, given, strict=True)
-                for arrays in _align([self._read(reader, row_group, chunk) for reader, chunk in pairs]):
+                for arrays in align_rows([self._read(reader, row_group, chunk) for reader, chunk in pairs]):
                     distinct.add(self._hash(arrays))
         except ParquetBloomError as error:
             error.path = error.path or self._file.path
@@ -288,7 +289,7 @@ class ExpressionHashes:
         row = 0
         try:
             pairs = zip(self._readers, given, strict=True) if zones.num_zones else ()
-            for arrays in _align([self._read(reader, row_group, chunk) for reader, chunk in pairs]):
+            for arrays in align_rows([self._read(reader, row_group, chunk) for reader, chunk in pairs]):
                 start = 0
                 while start < len(arrays[0]):
                     count = min(len(arrays[0]) - start, zone_rows - row % zone_rows)
@@ -334,7 +335,7 @@ def _require_usable(expression: KeyExpression, leaf: SchemaLeaf, column_type: Co
         raise
 
 
-def _align(columns: Sequence[Iterator[pa.Array]]) -> Iterator[list[pa.Array]]:
+def align_rows(columns: Sequence[Iterator[pa.Array]]) -> Iterator[list[pa.Array]]:
     """Yield arrays of the same rows of several columns, whose arrays may end at different rows.
 
     Raises

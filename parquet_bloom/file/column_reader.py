@@ -265,9 +265,11 @@ class ColumnReader:
         """The field of what `read_rows` yields: the column in structs and lists for the groups that it is in."""
         return self._metadata.schema.to_arrow_schema().field(0)
 
-    def read_rows(self, row_group: int, read: ReadRange | None = None) -> Iterator[pa.Array]:
+    def read_rows(
+        self, row_group: int, read: ReadRange | None = None, batch_rows: int = ROWS_AT_ONCE
+    ) -> Iterator[pa.Array]:
         """Yield the rows of a row group in order, of the type of `arrow_field`; errors are those of `batches`."""
-        yield from self._decode(row_group, ROWS_AT_ONCE, [], read)
+        yield from self._decode(row_group, batch_rows, [], read)
 
     def all_null(self, row_group: int) -> bool:
         """Return whether a row group has only nulls. Reads it up to the first value."""

@@ -127,10 +127,12 @@ class ShreddedPath(NamedTuple):
     ----------
     leaf : what is of the column's type; None if there is no such column.
     residuals : what is of other types: of the groups around the path, and last of the path itself.
+    metadata : the names of fields that residuals refer to; it is in the Variant's own group.
     """
 
     leaf: SchemaLeaf | None
     residuals: tuple[SchemaLeaf, ...]
+    metadata: SchemaLeaf
 
 
 def find_variant_path(
@@ -152,8 +154,9 @@ def find_variant_path(
     group = names[:depth]
     by_path = {leaf.path: leaf for leaf in found if leaf.path[:depth] == group}
     metadata = by_path.get((*group, _METADATA))
-    is_variant = metadata is not None and metadata.physical == "BYTE_ARRAY" and not metadata.repeated
-    if not depth or not is_variant or len(by_path) < len(found):
+    if metadata is None or metadata.physical != "BYTE_ARRAY" or metadata.repeated:
+        return None
+    if not depth or len(by_path) < len(found):
         return None
     groups = [group]
     for step in path.parts:
@@ -163,7 +166,9 @@ def find_variant_path(
     leaf = by_path.get((*group, _TYPED_VALUE)) if is_field else None
     residuals = (by_path.get((*group, _VALUE)) for group in groups)
     return ShreddedPath(
-        None if leaf is None or leaf.repeated else leaf, tuple(one for one in residuals if one is not None)
+        None if leaf is None or leaf.repeated else leaf,
+        tuple(one for one in residuals if one is not None),
+        metadata,
     )
 
 

@@ -19,11 +19,25 @@ from ..hashing.column_type import ColumnType, from_arrow
 from ..hashing.gram_weights import hash_grams
 from ..predicate import tree
 from ..predicate.calls import add_other, hash_texts
-from ..predicate.key_expression import GRAMS, TUPLE, KeyExpression
+from ..predicate.key_expression import GRAMS, PATH, TUPLE, KeyExpression
 from ..predicate.literal import from_collection, from_python
 from ..predicate.pattern_pieces import find_pieces
 from ..predicate.pruning_statistics import KeyHasher
-from ..predicate.tree import CallIn, Connective, Equal, In, Leaf, Node, Or, PatternLeaf, all_of, any_of, call_text
+from ..predicate.tree import (
+    CallIn,
+    Connective,
+    Equal,
+    In,
+    Leaf,
+    Node,
+    Or,
+    PatternLeaf,
+    VariantLookup,
+    all_of,
+    any_of,
+    call_text,
+)
+from ..predicate.variant_names import to_arrow_type
 
 TEXT = from_arrow(pa.string())
 
@@ -56,7 +70,7 @@ def parse_literals(values: object, column: str) -> list[object]:
 
 
 def parse_key_literals(values: object, expression: KeyExpression) -> list[object]:
-    """Return a caller's values of an expression: texts, or tuples of literals.
+    """Return a caller's values of an expression: texts, tuples of literals, or literals of a path's type.
 
     Raises
     ------
@@ -65,6 +79,8 @@ def parse_key_literals(values: object, expression: KeyExpression) -> list[object
     """
     if expression.function == GRAMS:
         raise PredicateError("grams are asked for by a predicate, such as that of `prune` or `find`", column=expression)
+    if expression.function == PATH:
+        return parse_literals(values, expression)
     if expression.function != TUPLE:
         literals = parse_literals(values, expression)
         if not all(isinstance(literal, str) for literal in literals):
@@ -91,13 +107,18 @@ def hash_key_literals(
 
     Parameters
     ----------
-    literals : texts, or tuples of literals.
+    literals : as `parse_key_literals` returns them.
     types : stored types of the expression's columns.
     """
     if expression.function == TUPLE:
         return _hash_tuples([*zip(*literals, strict=True)], types, timezone)
-    probes = hash_literals(literals, TEXT, timezone)
+    probes = hash_literals(literals, find_value_type(expression), timezone)
     return HashedLiterals(add_other(probes.hashes), np.repeat(probes.literals, 2), probes.reasons)
+
+
+def find_value_type(expression: KeyExpression) -> ColumnType:
+    """Return the type of what leaves compare an expression with: of tuples, the texts of positions."""
+    return from_arrow(to_arrow_type(expression.target)) if expression.function == PATH else TEXT
 
 
 def _hash_tuples(parts: Sequence[Sequence[object]], types: Sequence[ColumnType], timezone: str) -> HashedLiterals:
@@ -244,11 +265,14 @@ class KeyPredicate:
         self._calls = [expression for expression in expressions if expression.function in tree.FUNCTIONS]
         self._grams = [expression for expression in expressions if expression.function == GRAMS]
         self._tuples = [expression for expression in expressions if expression.function == TUPLE]
+        self._paths = [expression for expression in expressions if expression.function == PATH]
         self.node = tree.fold(node, self._replace_leaf, self._add_tuples) if expressions else node
 
     def _replace_leaf(self, leaf: Leaf) -> Node:
         if isinstance(leaf, CallIn):
             return self._replace_call(leaf)
+        if isinstance(leaf, VariantLookup):
+            return self._replace_path(leaf)
         return self._add_grams(leaf) if self._grams else leaf
 
     def _add_grams(self, leaf: Leaf) -> Node:
@@ -284,6 +308,17 @@ class KeyPredicate:
             if expression.function == leaf.function and self._is_same(expression.columns[0], leaf.column)
         ]
         return In(self._name(same[0]), leaf.values) if len(same) == 1 else leaf
+
+    def _replace_path(self, leaf: VariantLookup) -> Node:
+        same = [
+            expression
+            for expression in self._paths
+            if (expression.path, expression.target) == (leaf.path, leaf.target)
+            and self._is_same(expression.columns[0], leaf.column)
+        ]
+        if len(same) != 1 or not isinstance(leaf.condition, Equal | In):
+            return leaf
+        return tree.rename_columns(leaf.condition, {leaf.column: self._name(same[0])})
 
     def _add_tuples(self, connective: Connective, children: list[Node]) -> Node:
         if isinstance(connective, Or):

@@ -31,9 +31,10 @@ from ..file.identity import (
     wait_until_settled,
 )
 from ..file.page_checks import ReadRange
+from ..file.variant_hashes import VariantHashes, find_path_leaves
 from ..hashing.column_type import ColumnType
 from ..metadata.footer import SchemaLeaf
-from ..predicate.key_expression import GRAMS, TUPLE, KeyExpression
+from ..predicate.key_expression import GRAMS, TUPLE, KeyExpression, is_of_path
 from ..predicate.pruning_statistics import ColumnShape
 from ..storage import Entry, Source, is_local, open_source
 from ..tables.names_in_files import identify_column
@@ -200,7 +201,7 @@ class Covered:
     leaves: tuple[SchemaLeaf, ...]
     column_type: ColumnType
     holds: ColumnShape
-    hashes: ColumnHashes | ExpressionHashes | GramHashes
+    hashes: ColumnHashes | ExpressionHashes | GramHashes | VariantHashes
     meaning: str = ""
     other_types: tuple[ColumnType, ...] = ()
 
@@ -339,6 +340,8 @@ def cover_column(file: BloomFile, column: str, table_columns: TableColumns = Non
 
 def find_key_leaves(file: BloomFile, column: str) -> list[SchemaLeaf]:
     """Return the leaves of a file that the values of a column or expression are from; see `find_sole_leaf`."""
+    if is_of_path(column):
+        return find_path_leaves(file, column)
     names = column.columns if isinstance(column, KeyExpression) else (column,)
     return [find_sole_leaf(file.leaves, name, file.path) for name in names]
 
@@ -347,12 +350,15 @@ def _cover_expression(file: BloomFile, expression: KeyExpression, table_columns:
     if table_columns is not None and expression.function == TUPLE:  # its columns may be renamed, each by itself
         raise ParquetBloomError(f"the expression {expression} is not indexed in tables")
     leaves = find_key_leaves(file, expression)
-    for leaf, name in zip(leaves, expression.columns, strict=True):
-        if leaf.repeated or leaf.name != name:
-            raise ParquetBloomError("it is not a column of single values", path=file.path, column=name)
     meaning = ""
     if table_columns is not None:
         meaning = identify_column(file.footer, leaves[0], expression.columns[0], table_columns)
+    if is_of_path(expression):
+        values = VariantHashes(file, expression)
+        return Covered(tuple(values.leaves), values.column_type, ColumnShape.VALUES, values, meaning)
+    for leaf, name in zip(leaves, expression.columns, strict=True):
+        if leaf.repeated or leaf.name != name:
+            raise ParquetBloomError("it is not a column of single values", path=file.path, column=name)
     if expression.function == GRAMS:
         grams = GramHashes(file, expression, leaves[0])
         return Covered(tuple(leaves), grams.column_type, ColumnShape.VALUES, grams, meaning)

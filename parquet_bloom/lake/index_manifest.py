@@ -50,7 +50,8 @@ _FIELDS: dict[int, tuple[tuple[str, ...], tuple[str, ...]]] = {
 _SEGMENT_FIELDS = ("name", "files", "num_files", "num_units", "parts", "removed")
 _PART_FIELDS = ("column", "type", "holds", "meaning", "slices")
 _SLICE_FIELDS = ("name", "num_bytes", "num_entries", "first", "last")
-_EXPRESSION_FIELDS, _GRAMS_FIELDS = ("function", "columns", "rule"), ("case", "weights")
+_EXPRESSION_FIELDS = "function", "columns", "rule"
+_FUNCTION_FIELDS = "case", "weights", "path", "target"  # of which each function has its own
 
 _MOST_UNITS = 2**32 - 2
 _NAME = re.compile(r"manifest-(\d{12})\.json")
@@ -380,7 +381,7 @@ def _parse_columns(fields: Mapping[str, object]) -> tuple[str, ...]:
     if not columns or len(set(columns)) < len(columns):
         raise ValueError("its columns are not one or more different ones")
     for expression in expressions.values():
-        strict.require_names(strict.fields(expression), _EXPRESSION_FIELDS, _GRAMS_FIELDS)
+        strict.require_names(strict.fields(expression), _EXPRESSION_FIELDS, _FUNCTION_FIELDS)
     parsed = tuple(
         KeyExpression.from_json(column, strict.fields(expressions[column])) if column in expressions else column
         for column in columns

@@ -11,15 +11,16 @@ from numpy.typing import NDArray
 
 from ..file.identity import NO_TOKEN, read_version_tokens
 from ..hashing.column_type import ColumnType, make_domain_array
-from ..predicate.key_expression import TUPLE, KeyExpression, first_column
+from ..predicate.key_expression import TUPLE, KeyExpression, first_column, is_of_path
 from ..predicate.pruning import FilterProbe, ProbeResult, PruningPredicate
 from ..predicate.pruning_statistics import UNKNOWN, PruningStatisticsArray
-from ..predicate.tree import Node, drop_whole_names
+from ..predicate.tree import Node, VariantLookup, drop_whole_names, leaves
+from ..predicate.variant_names import name_evidence
 from ..storage import Entry
 from ..util.messages import count
 from ..util.threads import in_order
 from . import lake_files as sources
-from .expression_keys import TEXT, IndexedKey, KeyPredicate
+from .expression_keys import IndexedKey, KeyPredicate, find_value_type
 from .file_table import NOT_COVERED
 from .index_part import PartMatches
 from .index_reports import FileSelection
@@ -80,7 +81,12 @@ class IndexPruner:
         self._gram_counts: dict[tuple[str, int], int] = {}
         self._predicate = PruningPredicate(keys.node, self.timezone)
         plain = [column for column in columns if not isinstance(column, KeyExpression)]
-        names = [name for name in self._predicate.columns if name not in self._keys]
+        paths = {
+            name_evidence(leaf.column, leaf.path, leaf.target)  # the name of a column, too, which is not meant
+            for leaf in leaves(keys.node)
+            if isinstance(leaf, VariantLookup)
+        }
+        names = [name for name in self._predicate.columns if name not in self._keys and name not in paths]
         self._indexed_names = _match_columns(names, plain, self.ignore_case)
         self._indexed_names |= {name: key.expression for name, key in self._keys.items()}
         self._verdicts: dict[int, NDArray[np.int32]] = {}
@@ -251,10 +257,12 @@ class IndexPruner:
         types, is_tuple = (part.info.column_type, *part.info.other_types), key.expression.function == TUPLE
         if not self._is_same(key.expression, part) or (is_tuple and self.means is not None):
             return None
-        if self.trusted is not None and not all(map(self.trusted, key.expression.columns, types)):
+        names = (key.expression,) if is_of_path(key.expression) else key.expression.columns
+        if self.trusted is not None and not all(map(self.trusted, names, types)):
             return None
         hasher = key.find_hasher(types)
-        return None if hasher is None else replace(make_unknown(TEXT, count), hash_values=hasher)
+        statistics = make_unknown(find_value_type(key.expression), count)
+        return None if hasher is None else replace(statistics, hash_values=hasher)
 
     def _probe_part(
         self, part: OpenPart, probes: Sequence[FilterProbe], segment: Segment, units: NDArray[np.intp]

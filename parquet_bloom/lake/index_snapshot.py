@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from ..errors import ConcurrentChangeError, ParquetBloomError, StorageError, UnknownColumnError
 from ..hashing.coerce import HashedLiterals, coerce, hash_literals, is_of_kind
 from ..hashing.column_type import ColumnType
-from ..predicate.key_expression import TUPLE, KeyExpression, parse_key
+from ..predicate.key_expression import PATH, TUPLE, KeyExpression, parse_key
 from ..predicate.literal import make_mismatch_error
 from ..storage import is_local
 from ..storage.index_folder import Folder
@@ -197,9 +197,10 @@ class IndexSnapshotReader:
         all_types = list(dict.fromkeys((info.column_type, *info.other_types) for info in parts))
         if isinstance(column, KeyExpression):
             literals = parse_key_literals(literals, column)
-            if column.function != TUPLE:
+            if column.function not in (TUPLE, PATH):
                 return  # texts, whatever the column's values are
-            names, several = column.columns, [*zip(*literals, strict=True)]
+            is_tuple = column.function == TUPLE
+            names, several = column.columns, [*zip(*literals, strict=True)] if is_tuple else [tuple(literals)]
         else:
             names, several = (column,), [tuple(literals)]
         for name, some, types in zip(names, several, zip(*all_types, strict=True), strict=False):

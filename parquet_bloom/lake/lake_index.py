@@ -77,8 +77,9 @@ class LakeIndex(LakeIndexReader):
         ----------
         path : a folder that does not exist yet, or is empty: a local path, or a URL of an object store.
         columns : dotted names of the columns to index, and expressions over them: `lower(column)`, `upper(column)`,
-            `CAST(column AS STRING)`, or several columns together, `(tenant, id)`; see "Expressions" in the guide to
-            lake indexes. A column whose own name looks like one is given in double quotes.
+            `CAST(column AS STRING)`, several columns together, `(tenant, id)`, or what a Variant has at a path,
+            `column:a.b::STRING`; see "Expressions" in the guide to lake indexes. A column whose own name looks like one
+            is given in double quotes.
         layout : "postings" has the fewest false candidates and reads least; "cuckoo" uses aligned cuckoo filters.
         granularity : whether lookups return files only, or also the row groups in them, or ("zone") the rows in these,
             as ranges of `zone_rows` rows.

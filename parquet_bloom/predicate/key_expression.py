@@ -1,4 +1,4 @@
-"""Expressions that an index has keys of: `lower(email)`, `CAST(n AS STRING)`, `(tenant, id)`, `grams(message)`."""
+"""Expressions that an index has keys of, such as `lower(email)`, `(tenant, id)`, `grams(message)`, `v:a.b::STRING`."""
 
 from __future__ import annotations
 
@@ -13,9 +13,12 @@ from numpy.typing import NDArray
 from ..errors import PredicateError
 from ..hashing.gram_weights import GramWeights
 from ..util.lazy import late_module
+from ..variant.variant_path import parse_path
 from .calls import RULES
 from .row_filter import coerce_literals, decode, find_column
-from .tree import FUNCTIONS, call_text
+from .sql_parser import parse_sql
+from .tree import FUNCTIONS, VariantLookup, call_text, drop_whole_names
+from .variant_names import name_evidence, parse_target
 
 if TYPE_CHECKING:
     import pyarrow.compute as pc
@@ -23,8 +26,8 @@ else:
     pc = late_module("pyarrow.compute")
 
 
-TUPLE, GRAMS = "tuple", "grams"
-_TUPLE_RULE, _GRAMS_RULE = "hash-of-hashes-1", "sparse-3-8-1"
+TUPLE, GRAMS, PATH = "tuple", "grams", "path"
+_TUPLE_RULE, _GRAMS_RULE, _PATH_RULE = "hash-of-hashes-1", "sparse-3-8-1", "variant-get-1"
 _MOST_COLUMNS = 16
 
 _NAME = r'(?:"(?:[^"]|"")+"|[^\s"(),]+)'
@@ -35,6 +38,8 @@ _GRAMS = re.compile(
     re.IGNORECASE,
 )
 _TUPLE = re.compile(rf"\s*\(\s*({_NAME}(?:\s*,\s*{_NAME})+)\s*\)\s*")
+_PATH = re.compile(r'\s*("(?:[^"]|"")+"|[^\s"(),:]+)\s*:\s*([^\s:].*)::([^:]+)', re.DOTALL)
+_PATH_CALL = re.compile(r"\s*(?:try_)?variant_get\s*\(.*\)\s*", re.IGNORECASE | re.DOTALL)
 
 
 class KeyExpression(str):
@@ -44,36 +49,50 @@ class KeyExpression(str):
 
     Attributes
     ----------
-    function : one of `tree.FUNCTIONS`, `TUPLE`, or `GRAMS`.
+    function : one of `tree.FUNCTIONS`, `TUPLE`, `GRAMS`, or `PATH`.
     columns : dotted names of its columns.
     rule : version of how its values are computed.
     case : of grams, the function of the column that they are of: `lower`, or none.
     weights : of grams; None until the index has values to learn them from.
+    path, target : of what a Variant has at a path, its canonical text and that of the type that it is cast to.
     """
 
-    __slots__ = ("case", "columns", "function", "rule", "weights")
+    __slots__ = ("case", "columns", "function", "path", "rule", "target", "weights")
 
     function: str
     columns: tuple[str, ...]
     rule: str
     case: str
     weights: GramWeights | None
+    path: str
+    target: str
 
-    def __new__(cls, function: str, columns: Sequence[str], case: str = "", weights: GramWeights | None = None) -> Self:
+    def __new__(
+        cls,
+        function: str,
+        columns: Sequence[str],
+        case: str = "",
+        weights: GramWeights | None = None,
+        path: str = "",
+        target: str = "",
+    ) -> Self:
         names = [_quote(column) for column in columns]
         if function == TUPLE:
             text, rule = f"({', '.join(names)})", _TUPLE_RULE
         elif function == GRAMS:
             text, rule = f"grams({call_text(case, *names) if case else names[0]})", _GRAMS_RULE
             rule += f" {RULES[case]}" if case else ""
+        elif function == PATH:
+            text, rule = name_evidence(columns[0], path, target), _PATH_RULE
         else:
             text, rule = call_text(function, *names), RULES[function]
         new = super().__new__(cls, text)
         new.function, new.columns, new.rule, new.case, new.weights = function, tuple(columns), rule, case, weights
+        new.path, new.target = path, target
         return new
 
     def __reduce__(self) -> tuple[object, ...]:
-        return type(self), (self.function, self.columns, self.case, self.weights)
+        return type(self), (self.function, self.columns, self.case, self.weights, self.path, self.target)
 
     def with_weights(self, weights: GramWeights) -> Self:
         """Return the same grams, by learnt weights."""
@@ -84,6 +103,8 @@ class KeyExpression(str):
         fields: dict[str, object] = {"function": self.function, "columns": list(self.columns), "rule": self.rule}
         if self.function == GRAMS:
             fields |= {"case": self.case, "weights": None if self.weights is None else self.weights.text}
+        if self.function == PATH:
+            fields |= {"path": self.path, "target": self.target}
         return fields
 
     @classmethod
@@ -96,22 +117,31 @@ class KeyExpression(str):
             It is not an expression of this version.
         """
         function, columns = data["function"], data["columns"]
-        is_known = function in (TUPLE, GRAMS) or function in FUNCTIONS
+        is_known = function in (TUPLE, GRAMS, PATH) or function in FUNCTIONS
         if not is_known or not isinstance(columns, list) or not all(isinstance(one, str) and one for one in columns):
             raise ValueError(f"the expression {text!r} is not known to this version")
         if not (2 <= len(columns) <= _MOST_COLUMNS if function == TUPLE else len(columns) == 1):
             raise ValueError(f"the expression {text!r} has {len(columns)} columns")
-        if (function == GRAMS) != ({"case", "weights"} <= data.keys()):
+        if data.keys() & _FIELDS != _FIELDS_OF.get(function, set()):
             raise ValueError(f"the expression {text!r} has other fields than its function")
-        expression = cls(function, columns)
-        if function == GRAMS:
-            if data["case"] not in ("", "lower"):
-                raise ValueError(f"grams of {data['case']!r} are not known to this version")
-            weights = None if data["weights"] is None else GramWeights.from_text(data["weights"])
-            expression = cls(function, columns, data["case"], weights)
+        case, weights = data.get("case", ""), data.get("weights")
+        if case not in ("", "lower"):
+            raise ValueError(f"grams of {case!r} are not known to this version")
+        path, target = data.get("path", ""), data.get("target", "")
+        if function == PATH:
+            try:
+                path, target = _canonical(path, target)
+            except PredicateError as error:
+                raise ValueError(f"the expression {text!r} is not known to this version: {error}") from error
+        weights = None if weights is None else GramWeights.from_text(weights)
+        expression = cls(function, columns, case, weights, path, target)
         if expression != text or expression.rule != data["rule"]:
             raise ValueError(f"this version does not know the rule {data['rule']!r} of the expression {text!r}")
         return expression
+
+
+_FIELDS_OF = {GRAMS: {"case", "weights"}, PATH: {"path", "target"}}
+_FIELDS = frozenset().union(*_FIELDS_OF.values())
 
 
 def parse_key(text: str) -> str:
@@ -120,13 +150,14 @@ def parse_key(text: str) -> str:
     Parameters
     ----------
     text : a column's name, or `lower(column)`, `upper(column)`, `CAST(column AS STRING)` (or VARCHAR, or TEXT), or
-        `(column, column, ...)`, or `grams(column)`, or `grams(lower(column))`. Columns in them may be in double quotes.
+        `(column, column, ...)`, or `grams(column)`, or `grams(lower(column))`, or what a Variant has at a path as a
+        type, `column:a.b::BIGINT` or `variant_get(column, '$.a.b', 'bigint')`. Columns in them may be in double quotes.
         A column whose own name looks like that is given in double quotes as a whole.
 
     Raises
     ------
     PredicateError
-        A tuple has a column twice, or too many.
+        A tuple has a column twice, or too many. There is no such path or type.
     """
     if match := _CALL.fullmatch(text):
         return KeyExpression(match[1].lower(), [_unquote(match[2])])
@@ -139,15 +170,39 @@ def parse_key(text: str) -> str:
         if len(set(columns)) < len(columns) or len(columns) > _MOST_COLUMNS:
             raise PredicateError(f"{text} must have 2 to {_MOST_COLUMNS} different columns")
         return KeyExpression(TUPLE, columns)
+    if match := _PATH.fullmatch(text):
+        if match[2].startswith("$"):  # as an index names it
+            return _make_path(_unquote(match[1]), match[2], match[3])
+        return _parse_path(text)
+    if _PATH_CALL.fullmatch(text):
+        return _parse_path(text)
     is_quoted = re.fullmatch(r'"(?:[^"]|"")+"', text) is not None
     return _unquote(text) if is_quoted and isinstance(parse_key(_unquote(text)), KeyExpression) else text
 
 
+def _parse_path(text: str) -> KeyExpression:
+    """Parse a path of a Variant as a condition has it."""
+    leaf = drop_whole_names(parse_sql(f"{text} IS NULL"))
+    if not isinstance(leaf, VariantLookup):
+        raise PredicateError(f"{text} is not what a Variant has at a path, such as v:a.b::BIGINT")
+    return _make_path(leaf.column, leaf.path, leaf.target)
+
+
+def _make_path(column: str, path: str, target: str) -> KeyExpression:
+    path, target = _canonical(path, target)
+    return KeyExpression(PATH, [column], path=path, target=target)
+
+
+def _canonical(path: str, target: str) -> tuple[str, str]:
+    return str(parse_path(path)), parse_target(target)
+
+
 def hint_at_expressions(column: str) -> str:
     """Return what to add to an error about a column that no file has: a text that is no expression is a column."""
-    if isinstance(column, KeyExpression) or "(" not in column:
+    if isinstance(column, KeyExpression) or not ("(" in column or ":" in column):
         return ""
-    return "; nor is it an expression: lower(x), upper(x), CAST(x AS STRING), grams(x), grams(lower(x)) or (x, y)"
+    expressions = "lower(x), upper(x), CAST(x AS STRING), grams(x), grams(lower(x)), x:path::TYPE or (x, y)"
+    return f"; nor is it an expression: {expressions}"
 
 
 def first_column(column: str) -> str:
@@ -157,6 +212,10 @@ def first_column(column: str) -> str:
 
 def is_of_grams(column: str) -> TypeGuard[KeyExpression]:
     return isinstance(column, KeyExpression) and column.function == GRAMS
+
+
+def is_of_path(column: str) -> TypeGuard[KeyExpression]:
+    return isinstance(column, KeyExpression) and column.function == PATH
 
 
 def _quote(column: str) -> str:

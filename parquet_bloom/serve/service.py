@@ -12,10 +12,12 @@ from contextlib import suppress
 from typing import NamedTuple, TypeVar
 
 from ..errors import ParquetBloomError
+from ..lake.expression_keys import find_value_type
 from ..lake.index_manifest import list_lake_roots
 from ..lake.index_reports import AppendReport, Candidate
 from ..lake.lake_files import OUTSIDE, LakeListing
 from ..lake.lake_index import LakeIndex
+from ..predicate.key_expression import KeyExpression
 from ..storage import is_local
 from .error_responses import ApiError, change_error, encode_json, hide_index_path, lookup_error
 from .metrics import Metrics
@@ -156,8 +158,11 @@ class Service:
         """Return the encoded response to `GET /lookup`."""
 
         def look_up() -> _LookupAnswer:
+            indexed = self.index.state.find_column(column)
             parts = [part.info for segment in self.index.state.segments for part in segment.parts]
-            kinds = {info.column_type.kind for info in parts if info.column == column}
+            kinds = {info.column_type.kind for info in parts if info.column == indexed}
+            if isinstance(indexed, KeyExpression):
+                kinds = {find_value_type(indexed).kind}
             return self._lookup(column, [parse_text_literal(text, type_name, kinds)], timezone)
 
         return self._count(await self._query(look_up))

@@ -18,6 +18,7 @@ def extract(
     *,
     try_cast: bool,
     name: str | None = None,
+    first_row: int = 0,
 ) -> pa.Array:
     """Return the value at a path for each row, cast to a type.
 
@@ -29,7 +30,7 @@ def extract(
         a zone (UTC) or without; also time64 of microseconds, timestamps of nanoseconds and 16 bytes (UUID), of
         values of this very type.
     try_cast : a value that cannot be cast is null.
-    name : of the column, for errors.
+    name, first_row : of the column, for errors.
 
     Returns
     -------
@@ -53,10 +54,10 @@ def extract(
     precision = target.precision if kind == "decimal" else 0
     as_target = (TYPES[kind], width * 8, precision, scale, max(width, 1) if kind == "boolean" else width, str(target))
     chunks = []
-    for first_row, chunk in chunks_of(column):
+    for start, chunk in chunks_of(column):
         array = _find_leaf(chunk, path, target)
         if array is None:
-            parts = open_variant(chunk, name).extract(path.steps, as_target, try_cast, first_row)
+            parts = open_variant(chunk, name).extract(path.steps, as_target, try_cast, first_row + start)
             array = _make_array(len(chunk), *parts, kind, target)
         chunks.append(array)
     return concatenate(chunks, target)

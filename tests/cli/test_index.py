@@ -16,6 +16,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from support.writers.shredded_variants import make_variants
 
 import parquet_bloom
 from parquet_bloom.storage.index_folder import Folder
@@ -345,6 +346,24 @@ def test_expressions(indexed, run):
     done = run("index", "lookup", "e.index", "(tenant, n)", "5")
     assert done.code == 2
     assert "tuples of 2 values" in done.err
+
+
+def test_paths_of_variants(indexed, run):
+    Path("events").mkdir()
+    pq.write_table(pa.table({"v": make_variants([{"user": {"id": "u7"}, "n": 7}])}), "events/a.parquet")
+    done = run("index", "create", "e.index", "v:user.id::STRING", "v:n::int", "--lake", "events", "--json")
+    assert done.document["indexes"][0]["columns"] == ["v:$.user.id::string", "v:$.n::int"]
+    assert run("index", "append", "e.index").code == 0
+    for column, value in (("v:user.id::string", "'u7'"), ("variant_get(v, '$.n', 'int')", "7")):
+        done = run("index", "lookup", "e.index", column, value, "--json")
+        assert [Path(row["file"]).name for row in done.document["candidates"]] == ["a.parquet"]
+    assert run("index", "lookup", "e.index", "v:user.id::string", "'u8'").code == 1
+    done = run("index", "create", "f.index", "v:user.id::strings", "--lake", "events")
+    assert done.code == 2
+    assert "strings is no type" in done.err
+    Path("keys.txt").write_text("u7\nu9\n")
+    done = run("erase", "events", "--on", "v:user.id::string", "--keys", "keys.txt", "--dry-run")
+    assert done.code == 0
 
 
 def test_grams(here, run):

@@ -15,6 +15,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from support.writers.shredded_variants import make_variants
 
 from parquet_bloom.lake.lake_index import LakeIndex
 from parquet_bloom.storage.index_folder import Folder
@@ -46,6 +47,20 @@ def test_ten_thousand_lookups_by_several_threads_are_right(lake, serve):
         list(threads.map(look_up, batches))
     assert len(false) == 10_000
     assert sum(false) <= 5
+
+
+def test_paths_of_variants_are_looked_up_by_any_of_their_texts(tmp_path, serve):
+    (tmp_path / "lake").mkdir()
+    table = pa.table({"v": make_variants([{"n": 7}, {"n": "8"}])})
+    pq.write_table(table, tmp_path / "lake" / "a.parquet")
+    with LakeIndex.create(tmp_path / "index", "v:n::BIGINT", lake=str(tmp_path / "lake")) as index:
+        index.append()
+    service = serve(tmp_path / "index")
+    for column in ("v:n::BIGINT", "v:$.n::bigint"):
+        assert [len(answer) for answer in service.lookup(column, [7, 8, 9])] == [1, 1, 0]
+        (result,) = service.get(f"/lookup?column={column}&value=8").json()["results"]
+        assert len(result["candidates"]) == 1
+    assert service.get("/lookup?column=v:m::BIGINT&value=8").status_code == 404
 
 
 def test_rows_of_zones_are_named(tmp_path, serve):

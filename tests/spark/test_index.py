@@ -192,6 +192,45 @@ def test_it_is_the_index_that_append_makes(
     assert manifests == ["manifest-000000000001.json"]
 
 
+def test_paths_of_variants_that_spark_wrote(spark: Any, tmp_path: Path) -> None:
+    """What Spark finds at a path is in the files that an index names, whether Spark shredded them or not."""
+    mixed = "if(k % 3 = 0, '\"' || k || '\"', string(k))"
+    document = f"""'{{"a":{{"b":"x' || k || '","n":' || k || '}},"m":' || {mixed} || '}}'"""
+    shredding = ("spark.sql.variant.writeShredding.enabled", "spark.sql.variant.inferShreddingSchema")
+    pushing = "spark.sql.variant.pushVariantIntoScan"  # fails on shredded columns where Spark generates no code
+    for number, shreds in enumerate(("true", "false")):
+        for name in shredding:
+            spark.conf.set(name, shreds)
+        numbers = f"(SELECT id k FROM range({100 * number}, {100 * number + 100}))"
+        rows = spark.sql(f"SELECT k, parse_json({document}) v FROM {numbers}")
+        rows.coalesce(1).write.mode("append").parquet(str(tmp_path / "lake"))
+    for name in shredding:
+        spark.conf.unset(name)
+    settle()
+    names = [pq.read_metadata(path).num_columns for path in (tmp_path / "lake").glob("*.parquet")]
+    assert min(names) == 3 < max(names)
+    keys = ["v:a.b::string", "v:a.n::bigint", "v:m::string", "v:m::bigint"]
+    report = build_index(spark, tmp_path / "lake", keys, tmp_path / "i", granularity="zone")
+    with LakeIndex.create(tmp_path / "j", keys, lake=tmp_path / "lake", granularity="zone") as created_index:
+        created_index.append()
+        expected = created_index.stats().entries
+    assert not report.uncovered
+    spark.conf.set(pushing, "false")
+    frame = spark.read.parquet(str(tmp_path / "lake"))
+    with LakeIndex.open(tmp_path / "i") as index:
+        assert index.stats().entries == expected
+        assert index.check(8).problems == []
+        for key in keys:
+            path, target = key.removeprefix("v:").split("::")
+            got = frame.selectExpr(f"try_variant_get(v, '$.{path}', '{target}') x", "input_file_name() file")
+            found = {(row.x, Path(row.file).name) for row in got.collect()}
+            values = sorted({value for value, _ in found})
+            answers = zip(values, index.lookup(key, values), strict=True)
+            assert {(value, Path(one.path).name) for value, answer in answers for one in answer} == found
+            assert len(found) == 200
+    spark.conf.unset(pushing)
+
+
 def test_existing_files_are_appended_to(spark: Any, lake: Path, tmp_path: Path) -> None:
     first, index = sorted(map(str, lake.glob("part*")))[:5], tmp_path / "index"
     build_index(spark, first, ["id", "name"], index, granularity="row_group", expected_values=10**6)

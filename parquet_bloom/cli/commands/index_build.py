@@ -36,8 +36,9 @@ class CreateOptions(CommandOptions):
     path: str = INDEX
     more_columns: tuple[str, ...] = argument("", nargs=-1, shell_complete=complete_columns)
     columns: tuple[str, ...] = columns_option(
-        "Index this column: a dotted path, or an expression: lower(email), upper(email), CAST(n AS STRING), or several "
-        "columns together, (tenant, id). Repeatable; columns after INDEX are the same.  [required]"
+        "Index this column: a dotted path, or an expression: lower(email), upper(email), CAST(n AS STRING), several "
+        "columns together, (tenant, id), or what a Variant has at a path, v:a.b::STRING. Repeatable; columns after "
+        "INDEX are the same.  [required]"
     )
     lakes: tuple[str, ...] = option(
         "PATH",

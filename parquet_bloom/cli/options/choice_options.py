@@ -10,7 +10,8 @@ from typing import Any, NamedTuple
 import click
 import pyarrow as pa
 
-from ...predicate.key_expression import KeyExpression, parse_key
+from ...predicate.key_expression import KeyExpression, is_of_path, parse_key
+from ...predicate.variant_names import to_arrow_type
 from ...scan.named_columns import has_column
 from ..command import CommandOptions, flag, option, usage_error
 from ..output.output import Output
@@ -101,7 +102,8 @@ class GivenRows(NamedTuple):
         names = self.keys.columns
         expression = parse_key(names[0]) if len(names) == 1 and not has_column(schema, names[0]) else None
         if isinstance(expression, KeyExpression):
-            schema = pa.schema([(names[0], pa.string())])
+            is_path = is_of_path(expression)
+            schema = pa.schema([(names[0], to_arrow_type(expression.target) if is_path else pa.string())])
         on, keys = self.keys.parse(schema)
         nulls = [None] * (self.keys.num_null if isinstance(self.keys, KeyList) else 0)
         if nulls:

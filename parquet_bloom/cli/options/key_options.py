@@ -13,7 +13,7 @@ import pyarrow as pa
 
 from ...errors import ParquetBloomError, PredicateError, first_line
 from ...hashing.column_type import ColumnType, Kind
-from ...predicate.key_expression import KeyExpression, parse_key
+from ...predicate.key_expression import KeyExpression, is_of_path, parse_key
 from ...predicate.literal import Literal, from_collection
 from ...predicate.text_keys import parse_keys
 from ...scan.named_columns import find_table_column_type
@@ -200,9 +200,9 @@ def _is_text(data_type: pa.DataType) -> bool:
 def _find_field(names: Sequence[str], column: str) -> str:
     """Return the name that a column of keys has in a file: for `lower(email)` also `email`."""
     expression = parse_key(column)
-    if column in names or not isinstance(expression, KeyExpression) or len(expression.columns) > 1:
+    if column in names or is_of_path(expression) or not isinstance(expression, KeyExpression):
         return column
-    return expression.columns[0]
+    return column if len(expression.columns) > 1 else expression.columns[0]
 
 
 def find_key_column(names: Sequence[str], column: str, name: str, count: int = 1) -> int:

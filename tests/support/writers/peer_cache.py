@@ -27,8 +27,8 @@ FOLDER = Path(__file__).resolve().parents[3] / ".cache" / "peers"
 def key(writer: str, filters: bool) -> str:
     """Name the files of a writer by all that decides what is in them."""
     digest = hashlib.sha256()
-    for module in (peers, oracle):
-        digest.update(Path(str(module.__file__)).read_bytes())
+    for source in (peers.__file__, oracle.__file__, __file__):
+        digest.update(Path(source).read_bytes())
     versions = f"{version(PACKAGES[writer])}-pyarrow-{version('pyarrow')}"  # which makes every writer's tables
     return f"{writer}-{versions}-{'filters' if filters else 'plain'}-{digest.hexdigest()[:16]}"
 
@@ -43,7 +43,7 @@ def files(writer: str, filters: bool, write: Callable[[Path], list[PeerFile]]) -
         FOLDER.mkdir(parents=True, exist_ok=True)
         directory = Path(tempfile.mkdtemp(dir=FOLDER, prefix="made-"))
         try:
-            written = [dataclasses.replace(file, path=folder / file.path.name) for file in write(directory)]
+            written = [dataclasses.replace(file, path=Path(file.path.name)) for file in write(directory)]
             (directory / "files.pickle").write_bytes(pickle.dumps(written))
             directory.chmod(0o755)
             os.rename(directory, folder)
@@ -53,4 +53,4 @@ def files(writer: str, filters: bool, write: Callable[[Path], list[PeerFile]]) -
         finally:
             shutil.rmtree(directory, ignore_errors=True)
     retained: list[PeerFile] = pickle.loads((folder / "files.pickle").read_bytes())
-    return retained
+    return [dataclasses.replace(file, path=folder / file.path) for file in retained]  # a clone may have been moved
