@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import random
 from collections import Counter
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -22,8 +21,9 @@ from parquet_bloom.spark import explain_prune
 
 pytestmark = pytest.mark.spark
 
-CONDITIONS = 60  # of a file
-ASKED_OF_SPARK = 6  # of these, whose plans Spark makes, too
+CONDITIONS = 120  # of a file
+DUCKDB_ROWS = 2048  # of a row group, the fewest that DuckDB makes
+ASKED_OF_SPARK = 8  # of these, whose plans Spark makes, too
 
 
 def write_by_spark(spark: Any, rng: random.Random, folder: Path) -> Path:
@@ -42,13 +42,9 @@ def write_by_spark(spark: Any, rng: random.Random, folder: Path) -> Path:
 
 def write_by_duckdb(rng: random.Random, path: Path) -> Path:
     """Write a file as DuckDB shreds it."""
-    folder = path.parent
-    rules = [variants.draw_rules(rng) for _ in range(variants.GROUPS)]
-    rows = [variants.draw_document(rng, one) for one in rules for _ in range(2048)]
-    literals = ", ".join("(NULL)" if row is None else f"({variants.quote_plain(row)})" for row in rows)
-    con = duckdb.connect()
-    con.execute(f"CREATE TABLE t AS SELECT json::JSON::VARIANT AS v, row_number() OVER () - 1 AS k FROM (VALUES {literals}) t(json)")
-    con.execute(f"COPY (SELECT k::BIGINT AS k, v FROM t ORDER BY k) TO '{folder / path.name}' (FORMAT parquet, ROW_GROUP_SIZE 2048)")
+    groups = " UNION ALL ".join(variants.draw_for_duckdb(rng, group, DUCKDB_ROWS) for group in range(variants.GROUPS))
+    connection = duckdb.connect(config={"threads": 1})
+    connection.execute(f"COPY (FROM ({groups}) ORDER BY k) TO '{path}' (FORMAT parquet, ROW_GROUP_SIZE {DUCKDB_ROWS})")
     return path
 
 
@@ -98,9 +94,24 @@ def test_files_of_spark(spark: Any, tmp_path: Path) -> None:
 
 
 def test_files_of_duckdb(spark: Any, tmp_path: Path) -> None:
+    """Of values of the very type that is asked for, rows are DuckDB's, too."""
     counts: Counter[str] = Counter()
+    connection = duckdb.connect()
+    connection.execute("SET TimeZone = 'UTC'")
     for seed in seeds(scaled(1)):
         rng = random.Random(seed)
-        check(spark, write_by_duckdb(rng, tmp_path / f"{seed}.parquet"), rng, counts)
+        path = write_by_duckdb(rng, tmp_path / f"{seed}.parquet")
+        check(spark, path, rng, counts)
+        conditions = [variants.draw_condition(rng, is_plain=True) for _ in range(CONDITIONS)]
+        columns = ", ".join(f"{variants.to_duckdb(text)} AS p{number}" for number, text in enumerate(conditions))
+        answers = connection.sql(f"SELECT k, {columns} FROM '{path}'").to_arrow_table()
+        for number, where in enumerate(conditions):
+            expected = answers["k"].filter(answers[f"p{number}"]).to_pylist()
+            report = parquet_bloom.prune(path, where)
+            read = {group.row_group for item in report.files for group in item.row_groups if group.read}
+            assert {row // DUCKDB_ROWS for row in expected} <= read, f"{where} in {path}"
+            counts["DuckDB's skipped"] += variants.GROUPS - len(read)
+            counts["DuckDB's"] += 1
     print(counts)
-    assert counts["ours skipped"] > counts["ours"] // 10
+    assert counts["ours skipped"] > counts["ours"] // 2
+    assert counts["DuckDB's skipped"] > counts["DuckDB's"]

@@ -196,7 +196,7 @@ class _VariantPart(SparkField):
 
     @property
     def expression(self) -> Column:
-        variant = super().expression
+        variant = F.expr(super().sql)
         if not self.is_cast:
             return (F.try_variant_get if self.is_try else F.variant_get)(variant, self.at, self.target)
         found = variant if self.at == "$" else F.variant_get(variant, self.at, "variant")

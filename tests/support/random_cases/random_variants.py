@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import random
+import re
 from dataclasses import dataclass
 
 GROUPS, GROUP_ROWS = 6, 20
@@ -39,10 +40,10 @@ PATHS: dict[tuple[str | int, ...], str] = {
     ("s",): "$.s",
     ("o", "n"): "$.o.n",
     ("o", "x.y"): "$.o['x.y']",
-    ("o", "p", "z"): "$.o.p[\"z\"]",
+    ("o", "p", "z"): '$.o.p["z"]',
     ("x.y",): "$['x.y']",
     ("x", "y"): "$.x.y",
-    ("it's",): "$[\"it's\"]",
+    ("it's",): '$["it\'s"]',
     ('q"q',): "$['q\"q']",
     ("Ünï 漢",): "$['Ünï 漢']",
     ("l", 0): "$.l[0]",
@@ -138,8 +139,8 @@ def draw_document(rng: random.Random, rules: GroupRules) -> str | None:
 
 def draw_typed(rng: random.Random) -> str:
     """Return a document as Spark's SQL, with values of types that JSON does not have."""
-    fields = [f"'{name}', {rng.choice([*literals[:3], 'NULL'])}" for name, literals in TYPED.items()]
-    return f"to_variant_object(named_struct({', '.join(fields)}))"
+    fields = [f"'{name}', {rng.choice(literals[:3])}" for name, literals in TYPED.items() if rng.random() < 0.8]
+    return f"to_variant_object(named_struct('ID', 7S, {', '.join(fields)}))" if fields else "NULL"
 
 
 def draw_documents(rng: random.Random, has_types: bool) -> list[str]:
@@ -214,17 +215,23 @@ LIKELY |= {("n",): ["timestamp_ntz"], ("d",): ["date"], ("b",): ["binary"], ("f"
 FLOATS = ("float", "double")
 
 
-def draw_comparison(rng: random.Random) -> str:
-    """Return a condition on a path; nothing that a value is cast to is an error."""
+def draw_comparison(rng: random.Random, is_plain: bool = False) -> str:
+    """Return a condition on a path; nothing that a value is cast to is an error.
+
+    Parameters
+    ----------
+    is_plain : whether values of more types can but add rows to the result.
+    """
     parts = rng.choice([*PATHS])
     target = rng.choice(LIKELY[parts]) if rng.random() < 0.9 else rng.choice([*SPELLINGS])
     subject = f"try_variant_get(v, {quote(PATHS[parts])}, '{target}')"
     pool = SPELLINGS[target]
-    kind = rng.choice(["equal", "equal", "equal", "order", "in", "between", "null", "pattern"])
+    kind = rng.choice(["equal", "equal", "equal", "in", "between", *([] if is_plain else ["order", "null", "pattern"])])
     if kind == "null":
         return f"{subject} IS {rng.choice(['', 'NOT '])}NULL"
     if kind == "in":
-        return f"{subject} {rng.choice(['', '', 'NOT '])}IN ({', '.join(rng.choices(pool, k=rng.randint(1, 4)))})"
+        literals = ", ".join(rng.choices(pool, k=rng.randint(1, 4)))
+        return f"{subject} {rng.choice(['', '', '' if is_plain else 'NOT '])}IN ({literals})"
     if kind == "between":
         return f"{subject} BETWEEN {rng.choice(pool)} AND {rng.choice(pool)}"
     if kind == "pattern" and target == "string":
@@ -235,9 +242,84 @@ def draw_comparison(rng: random.Random) -> str:
     return f"{subject} {rng.choice(operators)} {rng.choice(pool)}"
 
 
-def draw_condition(rng: random.Random, depth: int = 0) -> str:
+def draw_condition(rng: random.Random, is_plain: bool = False, depth: int = 0) -> str:
+    """Return a condition on some paths; for `is_plain` see `draw_comparison`."""
+    negation = "" if is_plain or rng.random() < 0.75 else "NOT "
     if depth == 2 or rng.random() < 0.65:
-        return rng.choice(["", "", "", "NOT "]) + draw_comparison(rng)
+        return negation + draw_comparison(rng, is_plain)
     word = rng.choice([" AND ", " OR "])
-    joined = word.join(f"({draw_condition(rng, depth + 1)})" for _ in range(rng.randint(2, 3)))
-    return f"NOT ({joined})" if rng.random() < 0.2 else joined
+    joined = word.join(f"({draw_condition(rng, is_plain, depth + 1)})" for _ in range(rng.randint(2, 3)))
+    return f"{negation}({joined})"
+
+
+_LOOKUP = re.compile(r"try_variant_get\(v, ('(?:[^']|'')*'), '([^']*)'\)")
+_STORED = {
+    "string": "VARCHAR",
+    "binary": "BLOB",
+    "date": "DATE",
+    "timestamp": "TIMESTAMP_MICROS_TZ",
+    "timestamp_ntz": "TIMESTAMP_MICROS",
+    "float": "FLOAT",
+    "double": "DOUBLE",
+    "boolean": "BOOL_%",
+}
+_DUCKDB = {"string": "VARCHAR", "binary": "BLOB", "timestamp": "TIMESTAMPTZ", "timestamp_ntz": "TIMESTAMP"}
+
+
+def to_duckdb(condition: str) -> str:
+    """Return a condition in DuckDB's SQL, in which a value of another type than the one that is asked for is null."""
+
+    def find(match: re.Match[str]) -> str:
+        parts, target = _BY_TEXT[match[1]], match[2]
+        found = "v"
+        for part in parts:
+            step = f"{part + 1}::UINTEGER" if isinstance(part, int) else quote_plain(part)
+            found = f"variant_extract({found}, {step})"
+        stored = _STORED.get(target) or ("DECIMAL%" if target.startswith("decimal") else "INT%")
+        cast = f"TRY_CAST({found} AS {_DUCKDB.get(target, target)})"
+        return f"(CASE WHEN variant_typeof({found}) LIKE '{stored}' THEN {cast} END)"
+
+    text = (
+        _LOOKUP.sub(find, condition).replace("TIMESTAMP '", "TIMESTAMPTZ '").replace("TIMESTAMP_NTZ '", "TIMESTAMP '")
+    )
+    return re.sub("X'([0-9a-f]*)'", lambda match: f"unhex('{match[1]}')", text)
+
+
+_BY_TEXT = {quote(text): parts for parts, text in PATHS.items()}
+_KINDS_OF_DUCKDB = {
+    "id": ("BIGINT", [str(number) for number in INTEGERS if number > -(2**63)]),
+    "s": ("VARCHAR", SPELLINGS["string"]),
+    "x.y": ("VARCHAR", SPELLINGS["string"]),
+    "it's": ("INTEGER", ["0", "1", "2", "40000"]),
+    'q"q': ("VARCHAR", SPELLINGS["string"]),
+    "Ünï 漢": ("DECIMAL(10,2)", SPELLINGS["decimal(9,2)"]),
+    "t": ("TIMESTAMPTZ", [f"'{time}+00'" for time in TIMES]),
+    "n": ("TIMESTAMP", [f"'{time}'" for time in TIMES]),
+    "d": ("DATE", [f"'{day}'" for day in DAYS]),
+    "b": ("BLOB", ["''", "'a'"]),
+    "f": ("FLOAT", ["'1.5'", "'0.5'", "'nan'"]),
+}
+
+
+def draw_for_duckdb(rng: random.Random, group: int, rows: int) -> str:
+    """Return a query of DuckDB for a row group: mostly of one struct, with other documents planted."""
+
+    def pick(kind: str, literals: list[str]) -> str:
+        pool = rng.sample(literals, min(len(literals), rng.choice([1, 2, 3])))
+        return f"([{', '.join(pool)}])[1 + (i * {rng.choice([1, 7, 13])}) % {len(pool)}]::{kind}"
+
+    fields = {name: pick(*rule) for name, rule in _KINDS_OF_DUCKDB.items()}
+    fields["x"] = f"{{'y': {pick('INTEGER', ['-3', '0', '7', '2147483647'])}}}"
+    inner = f"'n': {pick('BIGINT', ['1', '2', '3000'])}, 'x.y': {pick('VARCHAR', SPELLINGS['string'])}"
+    fields["o"] = f"{{{inner}, 'p': {{'z': {pick('DOUBLE', ['1.5', '0.0', '7.0'])}}}}}"
+    fields["l"] = "[i % 3, 7]"
+    members = ", ".join(f"{quote_plain(name)}: {value}" for name, value in fields.items())
+    rules, planted = draw_rules(rng), []
+    if rng.random() < 0.4:
+        for _ in range(rng.choice([1, 5])):
+            text = draw_document(rng, rules)
+            document = "NULL" if text is None else f"{quote_plain(text)}::JSON::VARIANT"
+            planted.append(f"WHEN {rng.randrange(rows)} THEN {document}")
+    made = f"{{{members}}}::VARIANT"
+    chosen = f"CASE i {' '.join(planted)} ELSE {made} END" if planted else made
+    return f"SELECT (i + {group * rows})::BIGINT AS k, {chosen} AS v FROM range({rows}) r(i)"

@@ -130,9 +130,7 @@ def test_values_that_the_type_of_the_column_does_not_have(tmp_path: Path) -> Non
     typed = pa.struct([pa.field("a", number, nullable=False)])
     kind = pa.struct([("metadata", pa.binary()), ("value", pa.binary()), ("typed_value", typed)])
     large = {"value": b"\x10\x00\x10", "typed_value": None}  # 4096
-    rows = [
-        {"metadata": METADATA, "typed_value": {"a": large if at == 3 else {"typed_value": at}}} for at in range(9)
-    ]
+    rows = [{"metadata": METADATA, "typed_value": {"a": large if at == 3 else {"typed_value": at}}} for at in range(9)]
     pq.write_table(pa.table({"v": pa.array(rows, kind)}), tmp_path / "a.parquet", row_group_size=3)
     for where in ("v:a::bigint = 4096", "v:a::bigint IN (4096, 4097)", "v:a::bigint > 4000"):
         assert selected(tmp_path / "a.parquet", where) == [1]
