@@ -134,7 +134,7 @@ def test_the_data_source(spark: Any, variants: str, tmp_path: Path) -> None:
     texts = ["k", "to_json(v)", "to_json(st.w)", "to_json(l[0])"]
     assert sorted(ours.selectExpr(*texts).collect()) == sorted(theirs.selectExpr(*texts).collect())
     refused = spark.read.format("parquet_bloom").load(variants)
-    with pytest.raises(Exception, match="'v': it is a shredded Variant, .*; leave the column out by option 'columns'"):
+    with pytest.raises(Exception, match=r"'v': it is a shredded Variant, .*; leave the column out by option 'columns'"):
         refused.collect()
     assert spark.read.format("parquet_bloom").option("columns", "k").load(variants).count() == 200
 
