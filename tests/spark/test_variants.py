@@ -158,6 +158,7 @@ def test_connect(variants: str, connect: Any) -> None:
     ]
     answers = connect.ask_all(variants, columns, python=True, **NOT_PUSHED)
     assert {where: answer.files for where, answer in answers.items() if answer.files > 2 or answer.doubts} == {}
-    answers = connect.ask_all(variants, [*FILES, *ALL_FILES], **NOT_PUSHED)
+    texts = [where for where in FILES if "''" not in where]  # whose meaning depends on settings
+    answers = connect.ask_all(variants, [*texts, *ALL_FILES], **NOT_PUSHED)
     assert {where for where, answer in answers.items() if answer.files > FILES.get(where, 4)} == set()
     assert {where for where in ALL_FILES if answers[where].files < 4} == set()

@@ -183,16 +183,16 @@ class _VariantPart(SparkField):
 
     @property
     def sql(self) -> str:
-        if not _PLAIN.fullmatch(self.at.removeprefix("$")):
+        if not self.is_plain:
             raise PredicateError("the text of its path depends on settings of Spark", column=self.name)
-        if self.is_cast:
-            found = f"variant_get({super().sql}, '{self.at}')"
-            return f"{'TRY_CAST' if self.is_try else 'CAST'}({found} AS {self.target})"
-        return f"{'try_' if self.is_try else ''}variant_get({super().sql}, '{self.at}', '{self.target}')"
+        if not self.is_cast:
+            return f"{'try_' if self.is_try else ''}variant_get({super().sql}, '{self.at}', '{self.target}')"
+        found = super().sql if self.at == "$" else f"variant_get({super().sql}, '{self.at}', 'variant')"
+        return f"{'TRY_CAST' if self.is_try else 'CAST'}({found} AS {self.target})"
 
     @property
     def is_plain(self) -> bool:
-        return False
+        return "$" not in super().sql and _PLAIN.fullmatch(self.at.removeprefix("$")) is not None
 
     @property
     def expression(self) -> Column:
