@@ -74,9 +74,16 @@ _READ_AS: dict[type[DataType], tuple[pa.DataType, ...]] = {
 }
 
 
-def find_unknown_type(data_type: DataType) -> DataType | None:
-    """Return the first type within a type that `arrow_type` does not support, or None."""
-    supported = (*ARROW_TYPES, DecimalType, ArrayType, MapType, StructType)
+def find_unknown_type(data_type: DataType, *, takes_variants: bool = False) -> DataType | None:
+    """Return the first type within a type that `arrow_type` does not support, or None.
+
+    Parameters
+    ----------
+    takes_variants : whether Variants go to Spark, which knows them, and not from it to files.
+    """
+    supported = {*ARROW_TYPES, DecimalType, ArrayType, MapType, StructType}
+    if not takes_variants:
+        supported.remove(VariantType)
     return next((kind for kind in iter_types(data_type) if type(kind) not in supported), None)
 
 

@@ -147,7 +147,7 @@ def test_installed(spark: Any, variants: str, conf: Any) -> None:
     assert len(planned_files(pruned)) <= 2
 
 
-def test_connect(variants: str, connect: Any) -> None:
+def test_columns_of_connect(variants: str, connect: Any) -> None:
     columns = [
         "F.variant_get('v', '$.a.b', 'bigint') == 8",
         "F.try_variant_get(F.col('v'), '$[\"a\"][\"b\"]', 'bigint').isin(8, 10)",
@@ -158,6 +158,10 @@ def test_connect(variants: str, connect: Any) -> None:
     ]
     answers = connect.ask_all(variants, columns, python=True, **NOT_PUSHED)
     assert {where: answer.files for where, answer in answers.items() if answer.files > 2 or answer.doubts} == {}
+
+
+@pytest.mark.ci
+def test_texts_of_connect(variants: str, connect: Any) -> None:
     texts = [where for where in FILES if "''" not in where]  # whose meaning depends on settings
     answers = connect.ask_all(variants, [*texts, *ALL_FILES], **NOT_PUSHED)
     assert {where for where, answer in answers.items() if answer.files > FILES.get(where, 4)} == set()
