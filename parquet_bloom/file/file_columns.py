@@ -209,14 +209,23 @@ def find_encoded_parts(leaves: Sequence[SchemaLeaf]) -> set[int]:
     return found
 
 
-def _find_named_path(leaves: Sequence[AnyLeaf], name: str) -> list[AnyLeaf]:
-    """Return the column of a path of a Variant, such as `v:a.b`; none if there is no such column."""
+def find_columns(leaves: Sequence[AnyLeaf], name: str, ignore_case: bool = False) -> list[AnyLeaf]:
+    """Return the leaves of a name, or the column of a path of a Variant, such as `v:a.b`; none if there are none.
+
+    Parameters
+    ----------
+    ignore_case : of names of columns: those in a path are compared as they are.
+    """
+    return find_leaves(leaves, name, ignore_case) or _find_named_path(leaves, name, ignore_case)
+
+
+def _find_named_path(leaves: Sequence[AnyLeaf], name: str, ignore_case: bool) -> list[AnyLeaf]:
     at = name.find(":")
     while at > 0:
-        if find_leaves(leaves, f"{name[:at]}.{_METADATA}"):
+        if find_leaves(leaves, f"{name[:at]}.{_METADATA}", ignore_case):
             text = name[at + 1 :]
             path = parse_path(f"${text}" if text.startswith("[") else text)
-            found = find_variant_path(leaves, name[:at], path)  # type: ignore[arg-type]
+            found = find_variant_path(leaves, name[:at], path, ignore_case)  # type: ignore[arg-type]
             return [found.leaf] if found is not None and found.leaf is not None else []  # type: ignore[list-item]
         at = name.find(":", at + 1)
     return []
@@ -230,7 +239,7 @@ def find_leaf(leaves: Sequence[AnyLeaf], name: str, path: str | None = None) -> 
     UnknownColumnError
         There is no such column, or more than one: a group's leaves, or leaves of the same dotted path.
     """
-    matches = find_leaves(leaves, name) or _find_named_path(leaves, name)
+    matches = find_columns(leaves, name)
     if len(matches) == 1:
         return matches[0]
     if not matches:

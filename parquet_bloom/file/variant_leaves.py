@@ -107,6 +107,7 @@ def drop_incomplete(
         filtered=evidence.filtered & is_complete,
         doubts=doubts,
         has_nans=None if evidence.has_nans is None else np.where(is_complete, evidence.has_nans, unknown),
+        incomplete=None if is_complete.all() else ~is_complete,
     )
     return complete, is_complete
 

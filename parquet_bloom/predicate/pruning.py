@@ -488,7 +488,7 @@ class PruningPredicate:
             if not is_of_kind(column.column_type, leaf.kind):
                 self._doubt_all(verdicts, Reason(f"it is not {COLUMN_KINDS[leaf.kind]}", column=leaf.column))
             elif isinstance(leaf, HasOtherType):
-                self._rule_out(verdicts, slice(None), f"{name} is {column.column_type}", "type")
+                self._rule_out(verdicts, column.complete, f"{name} is {column.column_type}", "type")
             return verdicts
         if isinstance(leaf, NotContains | MapLookup | VariantLookup) or (
             isinstance(leaf, NotIn | CallNotIn) and not leaf.values
@@ -538,7 +538,7 @@ class PruningPredicate:
             return
         if not literals.values:
             reason = f"{name} is {column.column_type}, which has no such value"
-            self._rule_out(verdicts, slice(None), reason, "type")
+            self._rule_out(verdicts, column.complete, reason, "type")
             return
         if id(leaf) not in evaluation.spans:
             evaluation.spans[id(leaf)] = _find_spans(column, literals)
@@ -603,7 +603,7 @@ class PruningPredicate:
         if limit is None:
             if not holds_for_all(leaf.operator):
                 reason = f"{name} is {column_type}, which has no such value"
-                self._rule_out(verdicts, slice(None), reason, "type")
+                self._rule_out(verdicts, column.complete, reason, "type")
             return
         operator = leaf.operator
         if operator in ("<", ">") and isinstance(limit, float) and (column_type.length != 8 or limit != leaf.value):

@@ -94,6 +94,8 @@ class PruningStatisticsArray:
     hash_values : computes the keys of values in the filters; the same function object for all filters of one kind.
     cut : bool, whether `high` is perhaps the beginning of a value (see `CutBound`); None if no entry is.
     has_nans : int8: NO or UNKNOWN, of floats; None if nothing is known.
+    incomplete : bool, whether there may be values of other types elsewhere, of which the type says nothing either; None
+        if there are none anywhere.
     """
 
     column_type: ColumnType
@@ -109,6 +111,7 @@ class PruningStatisticsArray:
     hash_values: KeyHasher = hash_all
     cut: NDArray[np.bool_] | None = None
     has_nans: NDArray[np.int8] | None = None
+    incomplete: NDArray[np.bool_] | None = None
 
     def __len__(self) -> int:
         return len(self.has_values)
@@ -149,6 +152,11 @@ class PruningStatisticsArray:
         cut = None
         if any(part.cut is not None for part in parts):
             cut = np.concatenate([np.zeros(len(part), np.bool_) if part.cut is None else part.cut for part in parts])
+        incomplete = None
+        if any(part.incomplete is not None for part in parts):
+            incomplete = np.concatenate(
+                [np.zeros(len(part), np.bool_) if part.incomplete is None else part.incomplete for part in parts]
+            )
         has_nans = None
         if any(part.has_nans is not None for part in parts):
             has_nans = np.full(sum(map(len, parts)), UNKNOWN, np.int8)
@@ -168,6 +176,7 @@ class PruningStatisticsArray:
             hash_values=parts[0].hash_values,
             cut=cut,
             has_nans=has_nans,
+            incomplete=incomplete,
         )
 
     def part(self, start: int, stop: int) -> PruningStatisticsArray:
@@ -188,6 +197,7 @@ class PruningStatisticsArray:
             self.hash_values,
             None if self.cut is None else self.cut[start:stop],
             None if self.has_nans is None else self.has_nans[start:stop],
+            None if self.incomplete is None else self.incomplete[start:stop],
         )
 
     def at(self, positions: NDArray[np.intp]) -> PruningStatisticsArray:
@@ -207,7 +217,13 @@ class PruningStatisticsArray:
             self.hash_values,
             None if self.cut is None else self.cut[positions],
             None if self.has_nans is None else self.has_nans[positions],
+            None if self.incomplete is None else self.incomplete[positions],
         )
+
+    @property
+    def complete(self) -> NDArray[np.bool_] | slice:
+        """Where all values are of the type."""
+        return slice(None) if self.incomplete is None else ~self.incomplete
 
     def holding(self, shape: ColumnShape) -> PruningStatisticsArray:
         """Return these statistics with another column shape."""

@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
-from pyspark.sql.types import StringType, StructField, StructType
+from pyspark.sql.types import StringType, StructField, StructType, VariantType
 
 from ..errors import ParquetBloomError, first_line
 from ..file.bloom_file import BloomFile, open
@@ -19,10 +19,10 @@ from ..scan.model.scan_plan import FilePlan
 from ..scan.plan_report import PruneReport
 from ..storage import Source, open_source
 from .jobs.file_tasks import TaskLimits, iter_numbers
-from .plan.catalyst_plan import CatalystListing, merge_options
+from .plan.catalyst_plan import CatalystListing, merge_options, read_file_schema
 from .plan.column_trust import Rules
 from .session.jvm import DATASOURCES, EXPRESSIONS, JavaObject, Jvm, find_defaults, iter_elements
-from .session.session_settings import CannotPush, quote, use_driver_python
+from .session.session_settings import CannotPush, iter_types, quote, use_driver_python
 from .source.source_reader import (
     CHANGED,
     FilePartition,
@@ -77,10 +77,13 @@ class RowGroupScan:
             raise CannotPush("the table is bucketed")
         # Structs with all of their fields, whose positions the plan uses: Spark's scan may read some fields only.
         attributes = {item.exprId().id(): item for item in iter_elements(self.logical.output())}
-        needed = {item.exprId().id(): attributes.get(item.exprId().id()) for item in iter_elements(physical.output())}
+        extracted = _find_extracted(self.logical)
+        read = [(item.exprId().id(), item.name()) for item in iter_elements(physical.output())]
+        found = [attributes.get(key) or extracted.get(name) for key, name in read]
+        needed = {None if item is None else item.exprId().id(): item for item in found}
         num_partitions = relation.partitionSchema().size()
         num_unused = relation.dataSchema().size() + num_partitions - len(needed)
-        if None in needed.values() or len(needed) != physical.requiredSchema().size() + num_partitions:
+        if None in needed or len(needed) != physical.requiredSchema().size() + num_partitions:
             raise CannotPush("the query reads metadata columns")
         if num_unused > _MAX_UNUSED:
             raise CannotPush(f"{num_unused:,} columns are not used")
@@ -170,6 +173,15 @@ class RowGroupScan:
         # Without this choice of columns the tasks would read the contents, too, and refuse files of more than 2 GiB.
         states = frame.select("path", "length", "modificationTime").where(unchanged)
         return states._jdf.queryExecution().toRdd()
+
+
+def _find_extracted(logical: JavaObject) -> dict[str, JavaObject]:
+    """Return the columns of a relation with Variants, by name: a scan has others of these names, of extracted paths."""
+    schema = read_file_schema(logical.relation())
+    with_variants = {
+        item.name for item in schema.fields if any(isinstance(kind, VariantType) for kind in iter_types(item.dataType))
+    }
+    return {item.name(): item for item in iter_elements(logical.output()) if item.name() in with_variants}
 
 
 def find_midpoints(file: BloomFile) -> list[int]:

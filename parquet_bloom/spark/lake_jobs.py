@@ -14,7 +14,7 @@ from ..errors import ConcurrentChangeError, ParquetBloomError, StorageError, Unk
 from ..file.advice_report import SAMPLE, AdviceReport, make_report, make_survey_task
 from ..file.bloom_file import BloomFile, open
 from ..file.embed_filters import RewriteOptions, embed_file
-from ..file.file_columns import find_leaves
+from ..file.file_columns import find_columns
 from ..file.file_rewrite import refuse_managed
 from ..file.filter_builder import Columns, FilterOptions, parse_columns, plan_columns
 from ..file.verify_file import VerifyReport, verify_parquet
@@ -30,7 +30,7 @@ def match_columns(file: BloomFile, names: Iterable[str], ignore_case: bool) -> d
     """Return {requested name: the file's spelling} for the requested columns that a file has."""
     matches = {}
     for name in names:
-        leaves = find_leaves(file.leaves, name, ignore_case)
+        leaves = find_columns(file.leaves, name, ignore_case)
         if leaves:
             matches[name] = leaves[0].name if len(leaves) == 1 else name  # if ambiguous, the caller's lookup reports it
     return matches

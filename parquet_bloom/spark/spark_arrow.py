@@ -26,6 +26,7 @@ from pyspark.sql.types import (
     StructType,
     TimestampNTZType,
     TimestampType,
+    VariantType,
 )
 
 from .session.session_settings import CHAR, DEFAULT, fold_case, iter_types
@@ -47,6 +48,12 @@ ARROW_TYPES: dict[type[DataType], pa.DataType] = {
     TimestampNTZType: pa.timestamp("us"),
     DayTimeIntervalType: pa.duration("us"),
     NullType: pa.null(),
+    VariantType: pa.struct(
+        [
+            pa.field("value", pa.binary(), nullable=False),
+            pa.field("metadata", pa.binary(), nullable=False, metadata={b"variant": b"true"}),
+        ]
+    ),
 }
 
 # Types in files whose values Spark reads unchanged as a column type. INT96 is read as nanoseconds without a zone.
@@ -67,9 +74,16 @@ _READ_AS: dict[type[DataType], tuple[pa.DataType, ...]] = {
 }
 
 
-def find_unknown_type(data_type: DataType) -> DataType | None:
-    """Return the first type within a type that `arrow_type` does not support, or None."""
-    supported = (*ARROW_TYPES, DecimalType, ArrayType, MapType, StructType)
+def find_unknown_type(data_type: DataType, *, takes_variants: bool = False) -> DataType | None:
+    """Return the first type within a type that `arrow_type` does not support, or None.
+
+    Parameters
+    ----------
+    takes_variants : whether Variants go to Spark, which knows them, and not from it to files.
+    """
+    supported = {*ARROW_TYPES, DecimalType, ArrayType, MapType, StructType}
+    if not takes_variants:
+        supported.remove(VariantType)
     return next((kind for kind in iter_types(data_type) if type(kind) not in supported), None)
 
 
@@ -100,7 +114,7 @@ def _find_leaf_type(arrow: pa.DataType) -> DataType | None:
     exact = (
         kind()
         for kind, plain in ARROW_TYPES.items()
-        if plain.equals(arrow) and kind not in (NullType, DayTimeIntervalType)
+        if plain.equals(arrow) and kind not in (NullType, DayTimeIntervalType, VariantType)
     )
     return next(exact, None)
 
@@ -184,6 +198,10 @@ def _find_type_problem(data_type: DataType, stored: pa.DataType | None, ignore_c
         is_readable = stored is None or types.is_map(stored)
         parts = [(data_type.keyType, stored.key_type if is_readable and stored is not None else None)]
         parts.append((data_type.valueType, stored.item_type if is_readable and stored is not None else None))
+    elif isinstance(data_type, VariantType):
+        if stored is not None and types.is_struct(stored) and stored.get_field_index("typed_value") >= 0:
+            return "it is a shredded Variant, which only Spark's own reader puts together"
+        is_readable = stored is None or (types.is_struct(stored) and {*stored.names} == {"metadata", "value"})
     else:
         is_readable = _is_readable(data_type, stored)
     if not is_readable:

@@ -14,10 +14,7 @@ from pyspark.sql.types import DoubleType, FloatType
 
 from ...errors import PredicateError, UnknownColumnError, first_line
 from ...predicate import parse, tree
-from ...predicate.tree import (
-    Leaf,
-    Node,
-)
+from ...predicate.tree import IsNotNull, Leaf, Node, VariantLookup
 from ...redaction import without_secrets
 from ..session.session_settings import (
     CannotPush,
@@ -45,7 +42,7 @@ from .spark_comparison import (
     join_spellings,
     spell_term,
 )
-from .to_spark import iter_spellings, spell
+from .to_spark import iter_parts, iter_spellings, spell
 
 
 @dataclass(frozen=True)
@@ -268,7 +265,9 @@ class _ConditionReader:
             coerce = replace(self.coerce, types=types)
             return _coerce_term(comparison.to_node(), {comparison.name: field}, coerce, negated)
 
-        yield Reading(comparison.spell(field), exact, literals if comparison.needs_values else ())
+        item = VariantLookup(comparison.name, *comparison.part, IsNotNull(comparison.name)) if comparison.part else None
+        for subject in [field] if item is None else iter_parts(item, field):
+            yield Reading(comparison.spell(subject), exact, literals if comparison.needs_values else ())
 
     def _read_match(self, match: PatternMatch) -> Iterator[Reading]:
         """Yield the reading of a match of a text column with a pattern, or a piece of text."""

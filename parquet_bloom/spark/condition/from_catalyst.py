@@ -12,21 +12,23 @@ import json
 import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, cast
 
 import pyarrow as pa
-from pyspark.sql.types import MapType, StructType
+from pyspark.sql.types import MapType, StructType, VariantType
 
 from ...errors import PredicateError
 from ...predicate import tree
 from ...predicate.literal import Literal
 from ...predicate.patterns import escape_like, normalize_like
-from ...predicate.subject import Subject
+from ...predicate.subject import Subject, VariantPart
 from ...predicate.tree import CallIn, Compare, Contains, Equal, In, IsNotNull, IsNull, Node, all_of, any_of
+from ...predicate.variant_names import parse_target
 from ...util.arrow_values import make_scalar
+from ...variant.variant_path import parse_path
 from ..session.jvm import JavaObject, Jvm, class_name, iter_elements
 from ..session.session_settings import CannotPush, SparkField, find_field, iter_types
-from .literals import is_plain_text, meets_zero_or_nan, read_call
+from .literals import find_target_type, is_plain_text, meets_zero_or_nan, read_call
 
 _EPOCH = dt.datetime(1970, 1, 1)
 _EPOCH_DAY = dt.date(1970, 1, 1).toordinal()
@@ -39,6 +41,10 @@ _BINARY = "UTF8_BINARY"
 _LOOKUPS = ("GetMapValue", "ElementAt")  # of lists, too
 _PIECES = {"StartsWith": "{}%", "EndsWith": "%{}", "Contains": "%{}%"}
 _CALLS = {"Lower": "lower", "Upper": "upper", "Cast": "string"}
+_VARIANT = "variant"
+_EXTRACTED = "__VARIANT_METADATA_KEY"
+"""Metadata of a field of the struct that Spark reads of a Variant where a query needs some of its paths only."""
+
 _TypeName = str | dict[str, Any]
 """A type in Spark's JSON: the name of an atomic one, or the fields of another."""
 
@@ -178,7 +184,7 @@ class _CatalystReader:
         return all_of(known)
 
     def _read_leaf(self, item: _Item) -> Node:
-        """Read a comparison of a column, or of what a map has under a key."""
+        """Read a comparison of a column, of what a map has under a key, or of a path of a Variant."""
         self._looked_up = None
         node = self._read_comparison(item)
         return node if self._looked_up is None else self._looked_up.look_up(node)
@@ -227,7 +233,7 @@ class _CatalystReader:
             return None
         children = item.children
         call, *others = reversed(children) if children[0].kind == "Literal" and len(children) == 2 else children
-        function = _CALLS.get(call.kind)
+        function = None if _is_variant_cast(call) else _CALLS.get(call.kind)
         if function is None or len(call.children) != 1:
             return None
         if function == "string" and call.json["dataType"] != "string":
@@ -260,7 +266,7 @@ class _CatalystReader:
 
     def _read_number(self, item: _Item) -> tuple[SparkField, _TypeName]:
         """Read a column, which may be cast to a wider number type, or to double, to which integers are rounded."""
-        if item.kind != "Cast":
+        if item.kind != "Cast" or _is_variant_cast(item):
             return self._read_column(item)
         field, narrow = self._read_column(item.children[0])
         wide = item.json["dataType"]
@@ -275,6 +281,8 @@ class _CatalystReader:
         """Read a column or struct field; return it with the name of its type."""
         if item.kind in _LOOKUPS and len(item.children) == 2:
             return self._read_lookup(*item.children)
+        if item.kind == "VariantGet" or _is_variant_cast(item) or _find_extracted(item) is not None:
+            return self._read_part(item)
         path: list[str] = []
         while item.kind == "GetStructField":
             (child,) = item.children
@@ -314,6 +322,31 @@ class _CatalystReader:
         if self._looked_up.key is None:
             raise _Unknown
         return replace(field, type=field.type.valueType), type_name["valueType"]
+
+    def _read_part(self, item: _Item) -> tuple[SparkField, _TypeName]:
+        """Read what a Variant has at a path, as a column of the type that it is cast to; see `_read_lookup`."""
+        cast_type, is_try_cast = None, False
+        if _is_variant_cast(item):
+            cast_type, is_try_cast = item.json["dataType"], self._find_java(item).evalMode().toString() == "TRY"
+            (item,) = item.children
+        path, type_name, is_try = "$", _VARIANT, False
+        extracted = _find_extracted(item)
+        if item.kind == "VariantGet":
+            type_name, is_try = item.json["targetType"], not item.json["failOnError"]
+            item, literal = item.children
+            path = cast(str, self._read_literal(literal, "string"))
+        elif extracted is not None:
+            rules = extracted["metadata"][_EXTRACTED]
+            path, type_name, is_try = rules["path"], extracted["type"], not rules["failOnError"]
+            (item,) = item.children
+        if cast_type is not None and type_name == _VARIANT:
+            type_name, is_try = cast_type, is_try_cast
+        field, _ = self._read_column(item)
+        if self._looked_up is not None or not isinstance(field.type, VariantType):
+            raise _Unknown
+        part = _make_part(path, type_name, is_try)
+        self._looked_up = Subject(field.name, part=part)
+        return replace(field, type=find_target_type(part.target)), type_name
 
     def _is_hidden(self, item: _Item) -> bool:
         """Return True if an attribute is part of `_metadata`; a column of the file may have the same name."""
@@ -395,6 +428,35 @@ def _find_struct_fields(item: _Item) -> list[dict[str, Any]]:
     if not isinstance(struct, dict) or struct.get("type") != "struct":
         raise _Unknown
     return struct["fields"]
+
+
+def _is_variant_cast(item: _Item) -> bool:
+    """Return whether an expression casts a Variant."""
+    if item.kind != "Cast":
+        return False
+    (child,) = item.children
+    if child.kind == "GetStructField":
+        return bool(_find_struct_fields(child.children[0])[int(child.json["ordinal"])]["type"] == _VARIANT)
+    types = {"AttributeReference": "dataType", "VariantGet": "targetType"}
+    return child.kind in types and child.json[types[child.kind]] == _VARIANT
+
+
+def _find_extracted(item: _Item) -> dict[str, Any] | None:
+    """Return the field that Spark has made for a path of a Variant, if an expression is one; else None."""
+    if item.kind != "GetStructField":
+        return None
+    field = _find_struct_fields(item.children[0])[int(item.json["ordinal"])]
+    return field if _EXTRACTED in field.get("metadata", ()) else None
+
+
+def _make_part(path: str, type_name: _TypeName, is_try: bool) -> VariantPart:
+    """Return a part of a Variant by Spark's texts of its path and type."""
+    if not isinstance(path, str) or not path.lstrip().startswith("$") or not isinstance(type_name, str):
+        raise _Unknown
+    try:
+        return VariantPart(str(parse_path(path)), parse_target(type_name), is_try)
+    except PredicateError:
+        raise _Unknown from None
 
 
 def _parse_float32(text: str) -> float:

@@ -11,7 +11,10 @@ from pyspark.sql import Column
 from pyspark.sql.types import NullType
 
 from ...errors import PredicateError
+from ...predicate.subject import VariantPart
 from ...predicate.tree import And, Or
+from ...predicate.variant_names import parse_target
+from ...variant.variant_path import parse_path
 from ..spark_arrow import ARROW_TYPES
 from .from_sql import PATTERN_NAMES, ReadComparison, ReadMatch, ReadNode, parse_sql_terms, unquote_name
 from .literals import has_default_type
@@ -23,6 +26,8 @@ _MAX_TEXT = 80
 _OPERATORS = {"==": "=", "=": "=", "<=>": "<=>", "equal_null": "<=>", "<": "<", "<=": "<=", ">": ">", ">=": ">="}
 _SWAPPED = {"<": ">", "<=": ">=", ">": "<", ">=": "<="}
 _UNARY = {"isnull": "null", "isnotnull": "notnull"}
+_PARTS = {"variant_get": False, "try_variant_get": True}  # -> whether what cannot be cast is null
+_VARIANT = "variant"
 _NAME = re.compile(r"(?:[^`.]+|`[^`]+`)(?:\.(?:[^`.]+|`[^`]+`))*")
 # Deterministic functions of literals.
 _FOLDABLE = {
@@ -102,7 +107,7 @@ def _parse_comparison(message: Any) -> Comparison | None:
     call = message.unresolved_function
     function, arguments = call.function_name.lower(), list(call.arguments)
     operator = _OPERATORS.get(function)
-    if operator and len(arguments) == 2 and _find_name(arguments[0]) is None:
+    if operator and len(arguments) == 2 and _find_subject(arguments[0]) is None:
         operator, arguments = _SWAPPED.get(operator, operator), arguments[::-1]
     elif function in _UNARY and len(arguments) == 1:
         operator = _UNARY[function]
@@ -110,10 +115,46 @@ def _parse_comparison(message: Any) -> Comparison | None:
         operator = "in"
     elif function == "array_contains" and len(arguments) == 2:
         operator = "contains"
-    name = _find_name(arguments[0]) if operator and arguments else None
-    if operator is None or name is None or not all(map(_is_foldable, arguments[1:])):
+    subject = _find_subject(arguments[0]) if operator and arguments else None
+    if operator is None or subject is None or not all(map(_is_foldable, arguments[1:])):
         return None
-    return Comparison(operator, name, [_parse_literal(argument) for argument in arguments[1:]])
+    return Comparison(operator, subject[0], [_parse_literal(argument) for argument in arguments[1:]], subject[1])
+
+
+def _find_subject(message: Any) -> tuple[str, VariantPart | None] | None:
+    """Return what is compared: the name of a column, and the part of it if it is a Variant; None for all else."""
+    cast_type, is_try_cast = "", False
+    kind = message.WhichOneof("expr_type")
+    if kind == "cast":
+        cast_type, is_try_cast = _find_cast_type(message.cast), message.cast.eval_mode == message.cast.EVAL_MODE_TRY
+        message = message.cast.expr
+        kind = message.WhichOneof("expr_type")
+    call = message.unresolved_function
+    if kind != "unresolved_function" or call.function_name.lower() not in _PARTS:
+        name = None if cast_type else _find_name(message)
+        return None if name is None else (name, None)
+    name = _find_name(call.arguments[0]) if len(call.arguments) in (2, 3) else None
+    is_literal = all(argument.WhichOneof("expr_type") == "literal" for argument in call.arguments[1:])
+    if name is None or not is_literal:
+        return None
+    path, target = (*(argument.literal.string for argument in call.arguments[1:]), _VARIANT)[:2]
+    is_try = _PARTS[call.function_name.lower()]
+    if cast_type and target == _VARIANT:
+        target, is_try = cast_type, is_try_cast
+    elif cast_type:
+        return None
+    try:
+        return name, VariantPart(str(parse_path(path)), parse_target(target), is_try)
+    except PredicateError:
+        return None
+
+
+def _find_cast_type(cast: Any) -> str:
+    """Return the type of a cast as text."""
+    from pyspark.sql.connect.types import proto_schema_to_pyspark_data_type
+
+    is_text = cast.WhichOneof("cast_to_type") == "type_str"
+    return str(cast.type_str if is_text else proto_schema_to_pyspark_data_type(cast.type).simpleString())
 
 
 def _parse_match(message: Any) -> PatternMatch | None:

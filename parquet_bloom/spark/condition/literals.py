@@ -31,11 +31,12 @@ from pyspark.sql.types import (
     StringType,
     TimestampNTZType,
     TimestampType,
+    VariantType,
 )
 
 from ...hashing.coerce import parse_date, parse_timestamp
 from ...predicate import tree
-from ...predicate.subject import Subject
+from ...predicate.subject import Subject, VariantPart
 from ...predicate.tree import (
     CallIn,
     CallNotIn,
@@ -52,9 +53,11 @@ from ...predicate.tree import (
     NotEqual,
     NotIn,
     PatternLeaf,
+    VariantLookup,
 )
+from ...predicate.variant_names import to_arrow_type
 from ..session.session_settings import CannotPush, SparkField, is_set, setting
-from ..spark_arrow import INTEGER_BITS
+from ..spark_arrow import INTEGER_BITS, spark_type
 
 _EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
 _MAX_PRECISION = 38
@@ -374,6 +377,13 @@ def is_plain_text(data_type: DataType) -> bool:
     return type(data_type) is StringType and getattr(data_type, "collation", "UTF8_BINARY") == "UTF8_BINARY"
 
 
+def find_target_type(target: str) -> DataType:
+    """Return Spark's type for that of a path of a Variant, by its canonical name."""
+    data_type = spark_type(to_arrow_type(target))
+    assert data_type is not None, target
+    return data_type
+
+
 def read_call(item: CallIn, data_type: DataType) -> CallIn:
     """Return what is necessary for a comparison of a function of a column of some type in Spark.
 
@@ -445,6 +455,8 @@ class Coercion:
             data_type = fields[item.column].type
             if isinstance(item, MapLookup):
                 return self._apply_lookup(item, fields[item.column])
+            if isinstance(item, VariantLookup):
+                return self._apply_part(item, fields[item.column])
             if isinstance(item, Compare):
                 return self._apply_order(item, data_type)
             if isinstance(item, PatternLeaf):
@@ -482,6 +494,14 @@ class Coercion:
         condition = self.apply(item.condition, {item.column: replace(field, type=field.type.valueType)})
         return Subject(item.column, key=keys[0]).look_up(condition)
 
+    def _apply_part(self, item: VariantLookup, field: SparkField) -> Node:
+        """Return the lookup of a path of a Variant, with what the values that Spark casts are compared with."""
+        if not isinstance(field.type, VariantType):
+            raise CannotPush(f"{item} is left to Spark: '{item.column}' is no Variant")
+        as_target = replace(field, type=find_target_type(item.target))
+        condition = self.apply(item.condition, {item.column: as_target})
+        return Subject(item.column, part=VariantPart(item.path, item.target, item.is_try)).look_up(condition)
+
     def _apply_order(self, item: Compare, data_type: DataType) -> Node:
         """Return a comparison by order with the value that Spark compares with, or IS NOT NULL."""
         try:
@@ -497,5 +517,10 @@ def meets_zero_or_nan(node: Node | None, fields: Mapping[str, SparkField]) -> bo
     return any(
         any(value is not None and (value == 0 or value != value) for value in leaf.literals)
         for leaf in (() if node is None else tree.leaves(node))
-        if isinstance(fields[leaf.column].type, FloatType | DoubleType)
+        if isinstance(_find_compared_type(leaf, fields), FloatType | DoubleType)
     )
+
+
+def _find_compared_type(leaf: Leaf, fields: Mapping[str, SparkField]) -> DataType:
+    """Return the type of what a leaf compares."""
+    return find_target_type(leaf.target) if isinstance(leaf, VariantLookup) else fields[leaf.column].type

@@ -22,7 +22,7 @@ from pyspark.sql.types import (
 from ...errors import PredicateError
 from ...predicate import tree
 from ...predicate.patterns import ESCAPE, escape_like, normalize_like
-from ...predicate.subject import Subject
+from ...predicate.subject import Subject, VariantPart
 from ...predicate.tree import And, Compare, Contains, Equal, In, IsNotNull, IsNull, Node, Or
 from ..session.session_settings import CannotPush, SparkField
 
@@ -200,18 +200,20 @@ class Comparison:
     ----------
     operator : =, <=>, <, <=, >, >=, in, contains, between, null or notnull.
     name : the column, dotted.
+    part : of the column, a Variant, that is compared; None for the column itself.
     """
 
     operator: str
     name: str
     literals: Sequence[Literal] = field(default=())
+    part: VariantPart | None = None
 
     def spell(self, column: SparkField) -> Spelling:
         """Format the comparison for Spark: as SQL text if all literals are text, else as a Column."""
         texts = [literal.spelling for literal in self.literals if isinstance(literal.spelling, str)]
-        if len(texts) == len(self.literals) and "$" not in column.sql and not (self.operator == "in" and not texts):
+        if len(texts) == len(self.literals) and column.is_plain and not (self.operator == "in" and not texts):
             return self._to_sql(column.sql, texts)
-        subject, values = F.expr(column.sql), [as_column(literal.spelling) for literal in self.literals]
+        subject, values = column.expression, [as_column(literal.spelling) for literal in self.literals]
         if self.operator in ("null", "notnull"):
             return subject.isNull() if self.operator == "null" else subject.isNotNull()
         if self.operator == "in":
@@ -251,17 +253,20 @@ class Comparison:
         """
         values = [literal.value for literal in self.literals]
         try:
-            if self.operator in ("null", "notnull"):
-                return IsNull(self.name) if self.operator == "null" else IsNotNull(self.name)
-            if self.operator in ("=", "<=>"):
-                return (Equal if self.operator == "=" else tree.null_safe_equal)(self.name, values[0])
-            if self.operator == "in":
-                return In(self.name, tuple(values))
-            if self.operator == "contains":
-                return Contains(self.name, values[0])
-            return Compare(self.name, "<", None)
+            return Subject(self.name, part=self.part).look_up(self._compare(values))
         except PredicateError as error:
             raise CannotPush(error.problem) from None
+
+    def _compare(self, values: Sequence[Any]) -> Node:
+        if self.operator in ("null", "notnull"):
+            return IsNull(self.name) if self.operator == "null" else IsNotNull(self.name)
+        if self.operator in ("=", "<=>"):
+            return (Equal if self.operator == "=" else tree.null_safe_equal)(self.name, values[0])
+        if self.operator == "in":
+            return In(self.name, tuple(values))
+        if self.operator == "contains":
+            return Contains(self.name, values[0])
+        return Compare(self.name, "<", None)
 
 
 _PIECES = {"startswith": "{}%", "endswith": "%{}", "contains": "%{}%"}

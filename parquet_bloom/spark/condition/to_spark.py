@@ -8,9 +8,11 @@ import math
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import product
 from typing import Any
 
 import pyarrow as pa
+from pyspark.sql import Column
 from pyspark.sql import functions as F
 from pyspark.sql.types import TimestampNTZType
 
@@ -38,9 +40,12 @@ from ...predicate.tree import (
     NotLike,
     NotMatches,
     Or,
+    VariantLookup,
     call_text,
 )
+from ...variant.variant_path import parse_path
 from ..session.session_settings import SparkField
+from .literals import find_target_type
 from .spark_comparison import Comparison, Literal, Spelling, as_column, join_spellings, negate
 
 # Texts that need no escapes under any setting of Spark's parser: no quotes, backslashes or ${variables}.
@@ -82,6 +87,13 @@ def iter_spellings(node: Node, fields: Mapping[str, SparkField], *, naive: str |
         assert isinstance(item, CallIn)
         equality = _spell_call(item, fields[item.column], "=")
         yield equality if item is node else negate(equality)
+    lookup = _find_only_part(node)
+    if lookup is not None:
+        within = tree.find_residual(node, lambda leaf: leaf.condition if isinstance(leaf, VariantLookup) else leaf)
+        assert isinstance(within, Node)
+        for part in iter_parts(lookup, fields[lookup.column]):
+            yield from iter_spellings(within, {lookup.column: part}, naive=naive)
+        return
     for is_opposite in (False, True) if isinstance(node, Connective) else ():
         item = tree.negation(node) if is_opposite else node
         children = item.children if isinstance(item, And) and len(item.children) == 2 else ()
@@ -126,9 +138,12 @@ def _spell_leaf(item: Leaf, field: SparkField, stamp: str) -> Spelling:
     if isinstance(item, Matches):
         raise PredicateError(f"{item} is not supported: Spark's regular expressions are Java's, not RE2's")
     if isinstance(item, Like):
-        return F.expr(call_text(item.function, field.sql) if item.function else field.sql).like(item.pattern)
+        subject = F.expr(call_text(item.function, field.sql)) if item.function else field.expression
+        return subject.like(item.pattern)
     if isinstance(item, MapLookup):
         return _spell_leaf(item.condition, _MapValue(field.path, field.type, _spell_key(item)), stamp)
+    if isinstance(item, VariantLookup):
+        return _spell_leaf(item.condition, next(iter_parts(item, field)), stamp)
     literals = [Literal(_spell_literal(value, stamp)) for value in item.literals]
     if isinstance(item, CallIn):
         return _spell_call(item, field, "in")
@@ -147,6 +162,82 @@ class _MapValue(SparkField):
     @property
     def sql(self) -> str:
         return f"{super().sql}[{self.key}]"
+
+
+@dataclass(frozen=True)
+class _VariantPart(SparkField):
+    """What a Variant has at a path, as a type.
+
+    Attributes
+    ----------
+    at : the path, as text.
+    target : the type's canonical name.
+    is_try : whether what cannot be cast is null.
+    is_cast : whether the Variant at the path is cast, as in `v:a::bigint`, not by `variant_get` itself.
+    """
+
+    at: str
+    target: str
+    is_try: bool
+    is_cast: bool
+
+    @property
+    def sql(self) -> str:
+        if not self.is_plain:
+            raise PredicateError("the text of its path depends on settings of Spark", column=self.name)
+        if not self.is_cast:
+            return f"{'try_' if self.is_try else ''}variant_get({super().sql}, '{self.at}', '{self.target}')"
+        found = super().sql if self.at == "$" else f"variant_get({super().sql}, '{self.at}', 'variant')"
+        return f"{'TRY_CAST' if self.is_try else 'CAST'}({found} AS {self.target})"
+
+    @property
+    def is_plain(self) -> bool:
+        return "$" not in super().sql and _PLAIN.fullmatch(self.at.removeprefix("$")) is not None
+
+    @property
+    def expression(self) -> Column:
+        variant = F.expr(super().sql)
+        if not self.is_cast:
+            return (F.try_variant_get if self.is_try else F.variant_get)(variant, self.at, self.target)
+        found = variant if self.at == "$" else F.variant_get(variant, self.at, "variant")
+        return found.try_cast(self.target) if self.is_try else found.cast(self.target)
+
+
+def iter_parts(item: VariantLookup, field: SparkField) -> Iterator[SparkField]:
+    """Iterate over the forms in which Spark's parser may represent what a Variant has at a path.
+
+    The texts of a path that mean the same are different ones for Spark, which compares plans.
+    """
+    parts = parse_path(item.path).parts
+    forms = [item.path]
+    for opening, closing in ((".", ""), ("['", "']"), ('["', '"]')):
+        steps = (f"[{part}]" if isinstance(part, int) else f"{opening}{part}{closing}" for part in parts)
+        forms.append("$" + "".join(steps))
+    known = [form for form in dict.fromkeys(forms) if _means(form, parts)]
+    data_type = find_target_type(item.target)
+    for form, is_cast in product(known, (False, True)):
+        yield _VariantPart(field.path, data_type, form, item.target, item.is_try, is_cast)
+
+
+def _means(form: str, parts: Sequence[str | int]) -> bool:
+    """Return whether a text is that of a path."""
+    try:
+        return parse_path(form).parts == parts
+    except PredicateError:
+        return False
+
+
+def _find_only_part(node: Node) -> VariantLookup | None:
+    """Return a lookup of the part of a Variant that all leaves are conditions on; None if there is not one such."""
+    first, *others = tree.leaves(node)
+    if not isinstance(first, VariantLookup):
+        return None
+    part = (first.column, first.path, first.target, first.is_try)
+    is_only = all(
+        isinstance(leaf, VariantLookup) and (leaf.column, leaf.path, leaf.target, leaf.is_try) == part
+        for leaf in others
+    )
+    return first if is_only else None
 
 
 def _spell_key(item: MapLookup) -> str:

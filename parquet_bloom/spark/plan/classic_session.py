@@ -16,7 +16,7 @@ from pyspark.sql.types import StructType, TimestampNTZType, TimestampType
 from ...errors import ParquetBloomError, first_line
 from ...file.bloom_file import BloomFile
 from ...predicate import tree
-from ...predicate.tree import Contains, IsNotNull, MapLookup
+from ...predicate.tree import Contains, IsNotNull, MapLookup, VariantLookup
 from ...redaction import redacted
 from ...scan.plan_report import PruneReport
 from ...storage import open_source
@@ -412,7 +412,7 @@ def _exceeds_spark(predicate: PushedPredicate, file: BloomFile) -> bool:
     assert predicate.node is not None
     for leaf in tree.leaves(predicate.node):
         column = predicate.fields[leaf.column]
-        if isinstance(leaf, Contains | MapLookup) or isinstance(column.type, TimestampNTZType):
+        if isinstance(leaf, Contains | MapLookup | VariantLookup) or isinstance(column.type, TimestampNTZType):
             return True
         if isinstance(column.type, TimestampType):
             leaves = find_leaves(file.leaves, column, ignore_case=True)

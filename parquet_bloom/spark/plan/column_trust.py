@@ -21,6 +21,7 @@ from pyspark.sql.types import (
     StringType,
     TimestampNTZType,
     TimestampType,
+    VariantType,
 )
 
 from ...file.bloom_file import BloomFile
@@ -136,6 +137,8 @@ def find_column_problem(file: BloomFile, field: SparkField, rules: Rules) -> str
     if not leaves:
         return NO_COLUMN
     data_type = field.type
+    if isinstance(data_type, VariantType):
+        return rules.legacy_calendar(file)  # for days and timestamps; what else is evidence of a path has its very type
     if isinstance(data_type, MapType) and len(leaves) == 2:  # its keys and values
         types = (data_type.keyType, data_type.valueType)
         problems = (_find_type_problem(file, *pair, rules) for pair in zip(leaves, types, strict=True))

@@ -14,7 +14,8 @@ from typing import Any
 from urllib.parse import unquote
 
 from pyspark.errors import PySparkException
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import functions as F
 from pyspark.sql.types import DataType, StructField, StructType
 
 from ...errors import ParquetBloomError
@@ -116,6 +117,16 @@ class SparkField:
     def sql(self) -> str:
         """The name quoted for SQL."""
         return ".".join(map(quote, self.path))
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether every parser of Spark takes that as it is: there are no variables in it."""
+        return "$" not in self.sql
+
+    @property
+    def expression(self) -> Column:
+        """The column as Spark has it."""
+        return F.expr(self.sql)
 
 
 def quote(name: str) -> str:

@@ -119,7 +119,7 @@ class SourceReader(DataSourceReader):
         self._schema = schema
         self._conjuncts: list[Conjunct] = []
         for field in schema.fields:
-            unsupported = find_unknown_type(field.dataType)
+            unsupported = find_unknown_type(field.dataType, takes_variants=True)
             if unsupported is not None:
                 problem = f"Python cannot pass {unsupported.simpleString()} to Spark; leave it out by option 'columns'"
                 raise UnreadableColumnError(problem, path=", ".join(options.paths), column=field.name)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from typing import Any
 
 import pyarrow as pa
@@ -26,6 +27,7 @@ from pyspark.sql.types import (
     StructType,
     TimestampNTZType,
     TimestampType,
+    VariantType,
 )
 
 from ...errors import UnreadableColumnError
@@ -40,6 +42,7 @@ _SCHEMA_KEY = b"org.apache.spark.sql.parquet.row.metadata"
 _SIGNED = {bits: kind for kind, bits in INTEGER_BITS.items()}
 _UNSIGNED: dict[int, DataType] = {8: ShortType(), 16: IntegerType(), 32: LongType(), 64: DecimalType(20, 0)}
 _MAX_PRECISION = 38
+_LOGICAL, _VARIANT = 10, 16  # of SchemaElement and LogicalType
 
 
 @dataclass(frozen=True)
@@ -109,6 +112,12 @@ def make_nullable(data_type: Any) -> Any:
 
 def _infer_type(arrow: pa.DataType, leaves: Iterator[SchemaLeaf], inference: Inference) -> DataType:
     """Return the type of a column; its leaves are taken from the iterator, in schema order."""
+    first = next(leaves)
+    if _is_variant(first):
+        for _ in range(_count_leaves(arrow) - 1):
+            next(leaves)
+        return VariantType()
+    leaves = chain([first], leaves)
 
     def infer_leaf(_: pa.DataType) -> DataType:
         leaf = next(leaves)
@@ -120,6 +129,17 @@ def _infer_type(arrow: pa.DataType, leaves: Iterator[SchemaLeaf], inference: Inf
     data_type = spark_type(arrow, infer_leaf)
     assert data_type is not None
     return data_type
+
+
+def _is_variant(leaf: SchemaLeaf) -> bool:
+    """Return whether a leaf is in a column that is annotated as a Variant."""
+    logical = leaf.nodes[0].get(_LOGICAL)
+    return isinstance(logical, dict) and _VARIANT in logical
+
+
+def _count_leaves(arrow: pa.DataType) -> int:
+    parts = (arrow.field(i).type for i in range(arrow.num_fields))
+    return sum(map(_count_leaves, parts)) or 1
 
 
 def _infer_leaf_type(stored: ColumnType, inference: Inference) -> DataType | None:

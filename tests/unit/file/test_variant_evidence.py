@@ -73,6 +73,19 @@ def test_a_value_of_another_type_in_one_row_group(
     assert selected(path, "v:o.x::double = 0.75") == (expected if place == "value" else [])
 
 
+def test_values_that_the_type_of_the_column_does_not_have(tmp_path: Path) -> None:
+    """Where a path is shredded to a narrower type, values that do not fit are elsewhere."""
+    number = pa.struct([("value", pa.binary()), ("typed_value", pa.int8())])
+    typed = pa.struct([pa.field("a", number, nullable=False)])
+    kind = pa.struct([("metadata", pa.binary()), ("value", pa.binary()), ("typed_value", typed)])
+    large = {"value": b"\x10\x00\x10", "typed_value": None}  # 4096
+    rows = [{"metadata": METADATA, "typed_value": {"a": large if at == 3 else {"typed_value": at}}} for at in range(9)]
+    pq.write_table(pa.table({"v": pa.array(rows, kind)}), tmp_path / "a.parquet", row_group_size=3)
+    for where in ("v:a::bigint = 4096", "v:a::bigint IN (4096, 4097)", "v:a::bigint > 4000"):
+        assert selected(tmp_path / "a.parquet", where) == [1]
+        assert parquet_bloom.read_table(tmp_path / "a.parquet", where, columns=["v"]).num_rows == 1
+
+
 def test_bounds_that_are_no_proof_of_null(tmp_path: Path) -> None:
     """A row group with Variant nulls and another value has other bounds."""
     rows = [row(number) for number in range(GROUPS * 3)]
