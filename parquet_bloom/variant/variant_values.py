@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from ..core.decode.variant_decode import TYPES
 from ..errors import UnsupportedTypeError
+from ..util.lazy import late_module
 from .variant_layout import chunks_of, concatenate, describe_leaf, make_text_array, open_variant
 from .variant_path import VariantPath
+
+if TYPE_CHECKING:
+    import pyarrow.compute as pc
+else:
+    pc = late_module("pyarrow.compute")
 
 
 def extract(

@@ -1,6 +1,6 @@
 """Conditions on paths of shredded Variants: parquet_bloom, DuckDB and Spark on the same files.
 
-python tools/bench/variants.py [--folder FOLDER] [--files N] [--rows N] [--repeat N]
+python tools/bench/variants.py [--folder FOLDER] [--files N] [--rows N] [--repeat N] [--engines NAME...]
 
 The files are made once by Spark in the folder given, and reused: documents of events, shredded to all of their fields,
 in files of two row groups; `user` is random, `id` ascends from file to file. Then `user` gets Bloom filters.
@@ -29,6 +29,7 @@ import parquet_bloom
 from parquet_bloom.file.metadata_cache import SHARED_CACHE
 
 FIELDS = "id bigint, user string, at struct<country string, ms double>"
+ENGINES = ["parquet_bloom", "DuckDB", "Spark"]
 OPTIONS = {
     "spark.sql.variant.writeShredding.enabled": "true",
     "spark.sql.variant.forceShreddingSchemaForTest": FIELDS,
@@ -129,8 +130,8 @@ def open_engines(folder: Path, names: list[str]) -> Iterator[dict[str, Engine]]:
         yield engines
 
 
-def measure(folder: Path, questions: list[Question], repeat: int) -> None:
-    with open_engines(folder, ["parquet_bloom", "DuckDB", "Spark"]) as engines:
+def measure(folder: Path, questions: list[Question], names: list[str], repeat: int) -> None:
+    with open_engines(folder, names) as engines:
         print(f"  {'ms, MB, rows read':<28}{'found':>8}" + "".join(f"{name:>30}" for name in engines))
         for question in questions:
             found = {name: engine.count(question) for name, engine in engines.items()}
@@ -149,7 +150,7 @@ def measure(folder: Path, questions: list[Question], repeat: int) -> None:
                 rows = engine.read(question)
                 cells += f"{1e3 * statistics.median(seconds[name]):10.0f}{statistics.median(read[name]) / 1e6:9.1f}"
                 cells += f"{'-' if rows is None else format(rows, ','):>11}"
-            print(f"  {question.name:<28}{found['DuckDB']:8,}{cells}", flush=True)
+            print(f"  {question.name:<28}{found['parquet_bloom']:8,}{cells}", flush=True)
     print()
 
 
@@ -182,6 +183,7 @@ def main() -> None:
     parser.add_argument("--files", type=positive, default=1_000)
     parser.add_argument("--rows", type=positive, default=10_000, help="of each file")
     parser.add_argument("--repeat", type=positive, default=5)
+    parser.add_argument("--engines", nargs="+", choices=ENGINES, default=ENGINES)
     parser.add_argument("--one", nargs=2, help=argparse.SUPPRESS)
     arguments = parser.parse_args()
     with tempfile.TemporaryDirectory() as temporary:
@@ -203,7 +205,7 @@ def main() -> None:
             f"runs     medians of {arguments.repeat} in turn, warm",
         )
         questions = choose(folder)
-        measure(folder, questions, arguments.repeat)
+        measure(folder, questions, arguments.engines, arguments.repeat)
         measure_first(folder, questions, arguments.repeat)
 
 

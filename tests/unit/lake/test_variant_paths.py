@@ -232,7 +232,7 @@ def test_texts_that_are_columns(text: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ["v:a::strng", "v:a.::int", "variant_get(v, '$.a')", "v:a::int OR w:b::int", "v:$.::int"]
+    "text", ["v:a::words", "v:a.::int", "variant_get(v, '$.a')", "v:a::int OR w:b::int", "v:$.::int"]
 )
 def test_texts_that_are_refused(text: str) -> None:
     with pytest.raises(PredicateError):
