@@ -41,7 +41,7 @@ case $tier in
         share=$((16#$commit % shares + 1))
         echo "tests marked $marked: share $share of $shares, chosen by $commit"
         run -m "$marked$([ $marked = long ] || echo ' and not long')" --hypothesis-profile ci \
-            --splits $shares --group $share --splitting-algorithm least_duration || status=$?
+            --splits "$shares" --group "$share" --splitting-algorithm least_duration || status=$?
     done
     exit "$status"
     ;;
