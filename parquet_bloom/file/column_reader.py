@@ -145,8 +145,7 @@ class ColumnReader:
                 if encoding not in _PLAIN_ENCODINGS:
                     raise UnusualPageError(f"a dictionary of encoding {encoding}")
                 body = data[first + header_bytes : first + header_bytes + size]
-                if count or unpacked:  # of a chunk of nulls alone, some writers store not one byte
-                    yield from self._wrap_plain(decompress(body, self._footer.codec(record), unpacked), count)
+                yield from self._wrap_plain(decompress(body, self._footer.codec(record), unpacked), count)
             return
 
     def _require_type(self, values: pa.Array | Keys, row_group: int) -> pa.Array | Keys:

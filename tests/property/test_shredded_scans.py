@@ -140,7 +140,7 @@ def test_conditions_find_the_same_rows(tmp_path: Path) -> None:
             "use_dictionary": rng.random() < 0.5,
             "write_statistics": rng.random() < 0.9,
             "write_page_index": rng.random() < 0.5,
-            "data_page_size": rng.choice([1, 1 << 20]),
+            "data_page_size": rng.choice([100, 1 << 20]),
             "write_batch_size": rng.choice([7, 1024]),
         }
         shredding = draw_shredding(rng)

@@ -36,7 +36,7 @@ def decompress(data: memoryview, codec: int | None, size: int) -> memoryview:
         if len(data) != size:
             raise UnusualPageError(f"{len(data)} bytes that are not compressed, instead of {size}")
         return data
-    if not 0 < size <= MAX_PAGE_BYTES:
+    if not 0 <= size <= MAX_PAGE_BYTES:
         raise UnusualPageError(f"{size} bytes")
     if codec == SNAPPY:
         return unpack_front(data, size, size).data

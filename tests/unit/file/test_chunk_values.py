@@ -94,6 +94,8 @@ def test_sizes_are_those_that_headers_claim(number: int, codec: str) -> None:
     data = np.random.default_rng(4).bytes(500) * 4
     packed = memoryview(pa.Codec(codec).compress(data, asbytes=True))
     assert bytes(decompress(packed, number, len(data))) == data
+    nothing = memoryview(pa.Codec(codec).compress(b"", asbytes=True))  # as a dictionary without entries is stored
+    assert bytes(decompress(nothing, number, 0)) == b""
     for size in (len(data) - 1, len(data) + 1, 1):
         with pytest.raises((ValueError, OSError, pa.ArrowException)):
             decompress(packed, number, size)
