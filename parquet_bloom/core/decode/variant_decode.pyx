@@ -50,18 +50,22 @@ from .variant_cursor cimport (
     UNKNOWN_TYPE,
     UNSORTED,
     UUID,
+    VARIANT_NULL,
     Fault,
     Node,
     Row,
+    Scalar,
     Spot,
     Strings,
     Text,
     find_element,
     find_field,
     get_string,
+    is_utf8,
     is_valid,
     locate,
     open_row,
+    read_scalar,
     set_null,
     write_json,
 )
@@ -73,6 +77,12 @@ TYPES = {
     "timestamp_nanos": TIMESTAMP_NANOS, "timestamp_ntz_nanos": TIMESTAMP_NTZ_NANOS, "string": STRING, "binary": BINARY,
     "uuid": UUID, "object": OBJECT, "array": ARRAY,
 }
+
+cdef enum:
+    BROKEN = 255
+
+DAMAGED = BROKEN
+"""What `VariantReader.list_types` has for a row that does not conform to the format."""
 
 # Bytes that a `typed_value` of each type may take; 0 where it has ends, or bits.
 cdef dict WIDTHS = {
@@ -352,6 +362,42 @@ cdef class VariantReader:
         elif fault:
             self.fail(fault, first_row + i)
         return valid, ends, out if is_text else values
+
+    def list_types(self, list path):
+        """Return the type of the value at a path for each row, of `TYPES`; `DAMAGED` where a row cannot be read.
+
+        It is "missing" where nothing is at the path, or a Variant null.
+
+        Parameters
+        ----------
+        path : names of fields (bytes) and positions.
+        """
+        cdef int64_t length = self.nodes[0].length, i = 0
+        types = np.full(length, MISSING, np.uint8)
+        cdef uint8_t[::1] types_view = types
+        cdef Row row
+        cdef Spot spot
+        cdef Scalar scalar
+        cdef Fault fault = NONE
+        cdef int count = len(path)
+        cdef Step* steps = self.plan(path)
+        row.without_zone = True
+        with nogil:
+            for i in range(length):
+                if is_valid(self.nodes[0].valid, self.nodes[0].first + i):
+                    fault = self.begin(&row, i)
+                    if not fault:
+                        fault = self.find(&row, i, steps, count, &spot)
+                    if not fault:
+                        fault = read_scalar(&row, &spot, &scalar)
+                    if not fault and scalar.type == STRING and not is_utf8(scalar.data, scalar.size):
+                        fault = BAD_TEXT
+                    if fault:
+                        types_view[i] = BROKEN
+                    elif scalar.type != VARIANT_NULL:
+                        types_view[i] = scalar.type
+        free(steps)
+        return types
 
     cdef fail(self, Fault fault, int64_t row):
         if fault == NO_MEMORY:

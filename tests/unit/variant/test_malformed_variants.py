@@ -12,9 +12,10 @@ from support.random_cases.random_documents import draw_document
 from support.scale import scaled
 from support.writers.variant_columns import Primitive, encode, make_column
 
-from parquet_bloom.core.decode.variant_decode import VariantReader
+from parquet_bloom.core.decode.variant_decode import DAMAGED, TYPES, VariantReader
 from parquet_bloom.errors import MalformedVariantError, VariantCastError
-from parquet_bloom.variant.variant_path import parse_path
+from parquet_bloom.variant.variant_layout import open_variant
+from parquet_bloom.variant.variant_path import VariantPath, parse_path
 from parquet_bloom.variant.variant_text import to_json
 from parquet_bloom.variant.variant_values import extract
 
@@ -70,6 +71,22 @@ def test_a_row_is_named(case: str) -> None:
         for target in (pa.string(), pa.int64()):
             with suppress(MalformedVariantError):
                 extract(make_column([(metadata, value)]), parse_path(path), target, try_cast=True)
+
+
+@pytest.mark.parametrize("case", ROWS)
+def test_types_of_rows(case: str) -> None:
+    """A row whose value cannot be read is damaged; others of the column are not."""
+    metadata, value, _ = ROWS[case]
+    good = encode({"a": Primitive("int8", 1)})
+    reader = open_variant(make_column([good, None, (metadata, value), good]))
+    assert reader.list_types([b"a"]).tolist()[::3] == [TYPES["integer"]] * 2
+    assert reader.list_types([])[1] == TYPES["missing"]
+    casts = {TYPES["integer"]: pa.int64(), TYPES["string"]: pa.string(), TYPES["decimal"]: pa.decimal128(38)}
+    for path in (VariantPath(()), VariantPath(("a",)), VariantPath((0,)), VariantPath(("a", "b"))):
+        found = int(reader.list_types(path.steps)[2])
+        assert found in {*TYPES.values(), DAMAGED}
+        if found in casts:  # it can be read
+            extract(make_column([(metadata, value)]), path, casts[found], try_cast=True)
 
 
 def test_as_deep_as_spark_takes() -> None:
