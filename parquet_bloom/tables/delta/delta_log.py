@@ -25,6 +25,7 @@ from ..table_locations import resolve_delta_path
 from ..table_snapshot import FileChange
 
 LOG_FOLDER = "_delta_log"
+PARSED = "stats_parsed"
 _SIDECAR_FOLDER = "_sidecars"
 
 _COMMIT = re.compile(r"(\d{20})\.json")
@@ -63,7 +64,8 @@ def read_live_adds(
     version : the version, which exists.
     filesystem : what `storage.resolve_filesystem` returns.
     fields : members of add actions to read from checkpoints, besides `path`, `size` and `deletionVector`; None for all
-        but `stats_parsed` and `partitionValues_parsed`. Actions of commits have all their members.
+        but `stats_parsed` and `partitionValues_parsed`. Actions of commits have all their members. `stats_parsed` is
+        an array of one row.
 
     Raises
     ------
@@ -399,6 +401,8 @@ def _list_actions(array: pa.Array, path: str) -> Iterator[Action]:
 def _list_members(name: str, member: pa.Array) -> list[object]:
     if member.null_count == len(member):
         return [None] * len(member)
+    if name == PARSED:
+        return [member.slice(row, 1) if valid else None for row, valid in enumerate(member.is_valid().to_pylist())]
     values = member.to_pylist(maps_as_pydicts="strict")
     if name != "deletionVector":
         return values

@@ -18,13 +18,16 @@ from ...errors import ParquetBloomError, UnsupportedTypeError
 from ...hashing.column_type import ColumnType, Kind, from_arrow, make_domain_array
 from ...metadata.writer_rules import SHORTEST_CUT
 from ...predicate.pruning_statistics import NO, UNKNOWN, CutBound, PruningStatisticsArray, split_cut
+from ...predicate.variant_names import VariantName, parse_evidence
 from ...redaction import shown_redacted
 from ...storage.objects.store_errors import is_panic
 from ...util.messages import count
 from ..table_locations import require_inside, resolve_delta_path
 from ..table_snapshot import DeletedRows, TableColumn, TableFile, TableSnapshot
+from ..variant_bounds import make_path_statistics
 from .delta_log import read_live_adds, require_same_files
 from .delta_vectors import FEATURE, DeletionVector, UndeclaredVector
+from .variant_statistics import ColumnBounds, read_bounds
 
 if TYPE_CHECKING:
     from deltalake import DeltaTable
@@ -61,18 +64,20 @@ _MODES = ("none", "name", "id")
 
 @dataclass(frozen=True)
 class DeltaLeaf:
-    """A column without fields, or a field of structs, that is no Variant.
+    """A column without fields, or a field of structs.
 
     Attributes
     ----------
     physical : its path in the files and in the log's statistics.
     arrow_type : its type in the table.
     widened : whether its type was changed, so that statistics may be of values of another type.
+    is_variant : whether it is a Variant: its bounds are those of paths in it.
     """
 
     physical: Path
     arrow_type: pa.DataType
     widened: bool
+    is_variant: bool
 
 
 def require_understood(protocol: ProtocolVersions) -> None:
@@ -137,7 +142,7 @@ def _make_typed(
 
 
 def find_leaves(schema: JsonObject, arrow: pa.Schema, mode: str) -> dict[str, DeltaLeaf]:
-    """Return {dotted name: leaf} of a schema, without lists, maps and Variants, and names that two leaves have.
+    """Return {dotted name: leaf} of a schema, without lists and maps, and names that two leaves have.
 
     Parameters
     ----------
@@ -161,8 +166,9 @@ def _walk(
         if isinstance(column["type"], dict):
             if column["type"]["type"] == "struct":
                 yield from _walk(column["type"]["fields"], arrow_type, mode, here, there)
-        elif column["type"] != _VARIANT:  # its bounds are those of paths in it, all of them in one text
-            yield here, DeltaLeaf(there, arrow_type, bool(metadata.get("delta.typeChanges")))
+        else:
+            is_widened, is_variant = bool(metadata.get("delta.typeChanges")), column["type"] == _VARIANT
+            yield here, DeltaLeaf(there, arrow_type, is_widened, is_variant)
 
 
 _PER_MILLISECOND = {"ms": 1, "us": 1_000, "ns": 1_000_000}
@@ -199,6 +205,25 @@ def make_statistics(actions: pa.Table, leaf: DeltaLeaf) -> PruningStatisticsArra
     return PruningStatisticsArray(
         column_type, has_values, has_nulls, lows, low_known, highs, high_known, no_filter, cut=cut
     )
+
+
+def make_variant_statistics(
+    actions: pa.Table, leaf: DeltaLeaf, name: VariantName, bounds: ColumnBounds | None
+) -> PruningStatisticsArray | None:
+    """Return the statistics of a path of a Variant in all files; None if the log says nothing of it.
+
+    Parameters
+    ----------
+    actions : as of `make_statistics`.
+    leaf : the Variant.
+    name : the path, and the type that it is asked for as.
+    bounds : of the Variant; None if they could not be read.
+    """
+    nulls = _find(actions, "null_count", leaf.physical)
+    has_values, _ = _count_nulls(nulls, _find(actions, "num_records", ()), actions.num_rows)
+    lower, upper = bounds or ((), ())
+    days = {kind: (day - date(1970, 1, 1)).days for kind, day in _FIRST_SURE.items()}
+    return make_path_statistics(name, lower, upper, has_values, days)
 
 
 def _is_one_sided(low: pa.Array | None, high: pa.Array | None, column_type: ColumnType) -> bool:
@@ -312,20 +337,43 @@ class DeltaSnapshot(TableSnapshot):
     delta_schema : the schema in its JSON form.
     actions : the name that the log has for each of `files`, and what deltalake says of the values in it.
     leaves : {dotted name: column} of the columns that may have statistics.
+    filesystem : of the table's files; see `storage.resolve_filesystem`.
     """
 
     mapping_mode: str
     delta_schema: JsonObject
     actions: pa.Table
     leaves: Mapping[str, DeltaLeaf]
+    filesystem: object | None
     _statistics: dict[str, PruningStatisticsArray | None] = field(default_factory=dict, init=False)
+    _bounds: dict[Path, ColumnBounds] | None = field(default=None, init=False)
 
     def find_statistics(self, column: str) -> PruningStatisticsArray | None:
         """Return what the log says of a column's values; see `TableSnapshot.find_statistics`."""
         if column not in self._statistics:
-            leaf = None if column in self.partition_values.column_names else self.leaves.get(column)
-            self._statistics[column] = None if leaf is None else make_statistics(self.actions, leaf)
+            self._statistics[column] = self._make_statistics(column)
         return self._statistics[column]
+
+    def _make_statistics(self, column: str) -> PruningStatisticsArray | None:
+        leaf, name = self.leaves.get(column), parse_evidence(column)
+        variant = None if name is None else self.leaves.get(name.column)
+        if column in self.partition_values.column_names or (leaf is not None and variant is not None):
+            return None  # the name may mean a column, or a path
+        if leaf is not None:
+            return None if leaf.is_variant else make_statistics(self.actions, leaf)
+        if name is None or variant is None or not variant.is_variant or variant.widened:
+            return None
+        return make_variant_statistics(self.actions, variant, name, self._read_bounds().get(variant.physical))
+
+    def _read_bounds(self) -> dict[Path, ColumnBounds]:
+        """Return the bounds of all Variants, of which the log is read once."""
+        if self._bounds is None:
+            columns = [leaf.physical for leaf in self.leaves.values() if leaf.is_variant]
+            assert self.version is not None
+            bounds = read_bounds(self.root, self.version, self.filesystem, self.files, columns)
+            object.__setattr__(self, "_bounds", bounds)
+        assert self._bounds is not None
+        return self._bounds
 
     def without_files(self) -> DeltaSnapshot:
         """Return what is the same whatever files the table has: its columns and how files name them."""
@@ -393,6 +441,7 @@ def make_snapshot(table: DeltaTable, root: str, filesystem: object | None, outsi
         delta_schema=schema,
         actions=adds.select(["path", *(name for name in _STATISTICS if name in adds.column_names)]),
         leaves=find_leaves(schema, arrow, mode),
+        filesystem=filesystem,
     )
 
 

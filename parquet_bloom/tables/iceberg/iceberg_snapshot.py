@@ -16,6 +16,7 @@ import pyarrow as pa
 
 from ...errors import ParquetBloomError, StorageError
 from ...predicate.pruning_statistics import PruningStatisticsArray
+from ...predicate.variant_names import parse_evidence
 from ...redaction import shown_redacted
 from ...util.lazy import late_module
 from ..table_locations import require_all_inside, require_inside, require_location, resolve_iceberg_path, without_scheme
@@ -30,6 +31,7 @@ from .iceberg_statistics import (
     make_columns,
     make_defaults,
 )
+from .known_types import stands_for_variant
 from .manifests import Manifests, SizedCache, read_manifests
 
 if TYPE_CHECKING:
@@ -220,10 +222,15 @@ class IcebergSnapshot(TableSnapshot):
     def find_statistics(self, column: str) -> PruningStatisticsArray | None:
         """Return what the manifests say of a column's values, an entry for each of `files`; None if nothing."""
         if column not in self._known:
-            found, statistics = self.fields.get(column), self.statistics
-            if found is None or statistics is None:
+            found, statistics, name = self.fields.get(column), self.statistics, parse_evidence(column)
+            variant = None if name is None else self.fields.get(name.column)
+            if statistics is None or (found is None) is (variant is None):  # the name may mean a column, or a path
                 return None
-            self._known[column] = statistics.find(found, self._find_partition_values(found, statistics))
+            if found is not None:
+                self._known[column] = statistics.find(found, self._find_partition_values(found, statistics))
+            elif name is not None and variant is not None:
+                is_variant = stands_for_variant(variant.iceberg_type)
+                self._known[column] = statistics.find_in_variant(variant, name) if is_variant else None
         return self._known[column]
 
     def name_files(self) -> Mapping[str, str]:

@@ -15,9 +15,11 @@ from ...errors import UnsupportedTypeError
 from ...hashing.column_type import ColumnType, Kind, from_arrow
 from ...metadata.writer_rules import SHORTEST_CUT
 from ...predicate.pruning_statistics import NO, UNKNOWN, YES, PruningStatisticsArray
+from ...predicate.variant_names import VariantName
 from ...util.arrow_values import make_array
 from ...util.lazy import late_module
 from ..table_snapshot import TableColumn
+from ..variant_bounds import drop_swapped, make_path_statistics, split_serialized
 from .known_types import stands_for_variant
 from .manifests import FieldMap, Manifests
 
@@ -282,6 +284,13 @@ class FieldStatistics:
         counts_known = (has_values != UNKNOWN).any() or (has_nulls != UNKNOWN).any()
         return result if counts_known or result.low_known.any() or result.high_known.any() else None
 
+    def find_in_variant(self, column: IcebergField, name: VariantName) -> PruningStatisticsArray | None:
+        """Return the statistics of a path of a Variant column; None if nothing is known of it."""
+        maps = self.manifests.lower_bounds, self.manifests.upper_bounds
+        lower, upper = (split_serialized(self._spread(each, column.field_id, pa.binary()).to_pylist()) for each in maps)
+        has_values, _ = self._count_nulls(column)
+        return make_path_statistics(name, [lower], [upper], np.where(has_values == NO, has_values, UNKNOWN))
+
     def _spread(self, entries: FieldMap, field_id: int, value_type: pa.DataType) -> pa.Array:
         """Return what a map has for a field, an entry for each file of the snapshot."""
         rows, values = entries.select(field_id)
@@ -332,11 +341,7 @@ def _make_statistics(
     if column_type.physical == "BYTE_ARRAY" and column_type.kind in (Kind.STRING, Kind.BYTES):
         lengths = pc.fill_null(pc.binary_length(upper), 0).to_numpy(zero_copy_only=False)
         cut = high_known & ~is_exact & (lengths >= SHORTEST_CUT)
-    both = np.flatnonzero(low_known & high_known)
-    swapped = both[np.asarray(np.greater(low[both], high[both]), np.bool_)]
-    if cut is not None:
-        swapped = np.array([i for i in swapped.tolist() if not (cut[i] and low[i].startswith(high[i]))], np.intp)
-    low_known[swapped] = high_known[swapped] = False
+    drop_swapped(low, low_known, high, high_known, cut)
     no_filter = np.zeros(len(low), np.bool_)
     return PruningStatisticsArray(
         column_type, has_values, has_nulls, low, low_known, high, high_known, no_filter, cut=cut

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import datetime as dt
+import decimal
 import struct
 from collections.abc import Mapping, Sequence
 from typing import Any, TypeAlias
 
+import numpy as np
 import pyarrow as pa
 
 Shredding: TypeAlias = "pa.DataType | Mapping[str, Any] | list[Any] | None"
@@ -21,6 +23,12 @@ def make_variants(documents: Sequence[object], shredding: Shredding = None) -> p
     rows = [None if document is MISSING else _make_row(document, shredding) for document in documents]
     metadata = pa.field("metadata", pa.binary(), nullable=False)
     return pa.array(rows, pa.struct([metadata, *_make_group(shredding)]))
+
+
+def serialize(document: object) -> bytes:
+    """Return a Variant as one piece: its metadata, and its value behind that."""
+    row = _make_row(document, None)
+    return bytes(row["metadata"] + row["value"])
 
 
 def _make_group(shredding: Shredding) -> list[pa.Field]:
@@ -89,6 +97,15 @@ def encode(value: object, names: Mapping[str, int]) -> bytes:
         return struct.pack(f"<B{form}", kind << 2, value)
     if isinstance(value, float):
         return struct.pack("<Bd", 7 << 2, value)
+    if isinstance(value, np.float32):
+        return struct.pack("<Bf", 14 << 2, value)
+    if isinstance(value, decimal.Decimal):
+        sign, digits, exponent = value.as_tuple()
+        assert isinstance(exponent, int)
+        number = int("".join(map(str, digits))) * (-1 if sign else 1)
+        return bytes([10 << 2, -exponent]) + number.to_bytes(16, "little", signed=True)
+    if isinstance(value, bytes):
+        return struct.pack("<BI", 15 << 2, len(value)) + value
     if isinstance(value, dt.datetime):
         is_instant = value.tzinfo is not None
         since = value - (_EPOCH if is_instant else _EPOCH.replace(tzinfo=None))
