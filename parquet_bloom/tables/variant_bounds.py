@@ -32,7 +32,6 @@ _ESCAPES = {"'": r"\'", "\\": r"\\", "\b": r"\b", "\f": r"\f", "\n": r"\n", "\r"
 _MAY_OVERFLOW = ("tinyint", "smallint", "int", "decimal")
 _NONE = TYPES["missing"]
 _DAY = 86_400_000_000  # of microseconds
-_LAST_CHARACTER, _ABOVE_ALL = "\U0010ffff".encode(), b"\xff"  # no UTF-8 text has the latter byte
 
 
 class BoundVariants(NamedTuple):
@@ -46,6 +45,26 @@ class BoundVariants(NamedTuple):
 
     files: NDArray[np.intp]
     variants: pa.StructArray
+
+
+class BoundTrust(NamedTuple):
+    """Which bounds of a format are believed.
+
+    Attributes
+    ----------
+    kinds : of types whose bounds all writers are known to take from all values.
+    first_days : the first day, since 1970, that all writers give the same number, by the kind of type.
+    """
+
+    kinds: frozenset[Kind]
+    first_days: Mapping[Kind, int]
+
+
+FIXED_KINDS = frozenset({Kind.BOOLEAN, Kind.INTEGER, Kind.DECIMAL, Kind.DATE, Kind.TIMESTAMP})
+"""Kinds of types of which writers have statistics of each row group, where they have any.
+
+Of floats they have none of one with a NaN. Writers pass over such row groups when they put bounds of a file together.
+"""
 
 
 def split_serialized(serialized: Sequence[bytes | None]) -> BoundVariants:
@@ -87,7 +106,7 @@ def make_path_statistics(
     lower: Sequence[BoundVariants],
     upper: Sequence[BoundVariants],
     has_values: NDArray[np.int8],
-    first_sure: Mapping[Kind, int] | None = None,
+    trust: BoundTrust,
 ) -> PruningStatisticsArray | None:
     """Return the statistics of a path of a Variant, as a type; None if nothing is known of it in any file.
 
@@ -98,20 +117,19 @@ def make_path_statistics(
     ----------
     lower, upper : bounds of the column in the files; a file is in at most one of each.
     has_values : whether each file has values in the column other than nulls: NO or UNKNOWN.
-    first_sure : the first day, since 1970, of which all writers of the format have the same number, by the kind of
-        type; None if all do of any.
+    trust : what is believed of them.
     """
     key = normalize_path(parse_path(name.path))
     arrow_type = to_arrow_type(name.target)
     column_type = from_arrow(arrow_type)
+    if column_type.kind not in trust.kinds:
+        lower = upper = ()
     low, low_known, low_types = _take_bounds(lower, key, arrow_type, column_type, len(has_values))
     high, high_known, high_types = _take_bounds(upper, key, arrow_type, column_type, len(has_values))
-    if first_sure is not None and column_type.kind in first_sure:
-        first = first_sure[column_type.kind] * (1 if column_type.kind is Kind.DATE else _DAY)
+    if column_type.kind in trust.first_days:
+        first = trust.first_days[column_type.kind] * (1 if column_type.kind is Kind.DATE else _DAY)
         low_known &= low.astype(np.int64) >= first
         high_known &= high.astype(np.int64) >= first
-    if column_type.kind is Kind.STRING:
-        high = make_domain_array([_raise_text(text) if text else text for text in high.tolist()], column_type)
     needs_both = name.target.startswith(_MAY_OVERFLOW)
     # Beside a bound of another type, or a damaged one, a bound is not believed, either.
     is_alike = (low_types == high_types) | (low_types == _NONE) | (high_types == _NONE)
@@ -163,8 +181,6 @@ def _take_bounds(
             bounds = extract(typed, VariantPath((key,)), arrow_type, try_cast=True)
             values[files[chosen]] = _to_domain(bounds, column_type)
             known[files[chosen]] = to_numpy(bounds.is_valid())
-    if column_type.kind is Kind.FLOAT:
-        known &= ~np.isnan(values.astype(np.float64))
     return values, known, types
 
 
@@ -180,15 +196,7 @@ def _to_domain(bounds: pa.Array, column_type: ColumnType) -> NDArray[np.generic]
         return make_domain_array(stored.to_pylist(), column_type)
     if kind is Kind.DATE:
         bounds = bounds.cast(pa.int32())
-    whole = bounds if kind is Kind.FLOAT else bounds.cast(pa.int64())
-    return whole.fill_null(0).to_numpy(zero_copy_only=False)
-
-
-def _raise_text(text: bytes) -> bytes:
-    """Return an upper bound for texts that Delta's writer cut: between the halves of a character it left `?`."""
-    if not text.endswith(_LAST_CHARACTER):
-        return text
-    return text.removesuffix(_LAST_CHARACTER).removesuffix(b"?") + _ABOVE_ALL
+    return bounds.cast(pa.int64()).fill_null(0).to_numpy(zero_copy_only=False)
 
 
 def drop_swapped(

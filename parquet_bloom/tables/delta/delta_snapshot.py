@@ -24,7 +24,7 @@ from ...storage.objects.store_errors import is_panic
 from ...util.messages import count
 from ..table_locations import require_inside, resolve_delta_path
 from ..table_snapshot import DeletedRows, TableColumn, TableFile, TableSnapshot
-from ..variant_bounds import make_path_statistics
+from ..variant_bounds import FIXED_KINDS, BoundTrust, make_path_statistics
 from .delta_log import read_live_adds, require_same_files
 from .delta_vectors import FEATURE, DeletionVector, UndeclaredVector
 from .variant_statistics import ColumnBounds, read_bounds
@@ -173,6 +173,8 @@ def _walk(
 
 _PER_MILLISECOND = {"ms": 1, "us": 1_000, "ns": 1_000_000}
 _FIRST_SURE = {Kind.DATE: date(1582, 10, 15), Kind.TIMESTAMP: date(1900, 1, 1)}
+# Bounds of texts are without row groups of long ones, of which the footer has no statistics.
+_VARIANT_TRUST = BoundTrust(FIXED_KINDS, {kind: (day - date(1970, 1, 1)).days for kind, day in _FIRST_SURE.items()})
 _CUT = b"\xef\xbf\xbd"  # U+FFFD
 _ABOVE_ALL = b"\xff"  # no UTF-8 text has this byte
 
@@ -222,8 +224,7 @@ def make_variant_statistics(
     nulls = _find(actions, "null_count", leaf.physical)
     has_values, _ = _count_nulls(nulls, _find(actions, "num_records", ()), actions.num_rows)
     lower, upper = bounds or ((), ())
-    days = {kind: (day - date(1970, 1, 1)).days for kind, day in _FIRST_SURE.items()}
-    return make_path_statistics(name, lower, upper, has_values, days)
+    return make_path_statistics(name, lower, upper, has_values, _VARIANT_TRUST)
 
 
 def _is_one_sided(low: pa.Array | None, high: pa.Array | None, column_type: ColumnType) -> bool:

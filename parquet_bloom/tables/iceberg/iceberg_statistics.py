@@ -19,7 +19,7 @@ from ...predicate.variant_names import VariantName
 from ...util.arrow_values import make_array
 from ...util.lazy import late_module
 from ..table_snapshot import TableColumn
-from ..variant_bounds import drop_swapped, make_path_statistics, split_serialized
+from ..variant_bounds import FIXED_KINDS, BoundTrust, drop_swapped, make_path_statistics, split_serialized
 from .known_types import stands_for_variant
 from .manifests import FieldMap, Manifests
 
@@ -151,6 +151,7 @@ def _make_column(column: NestedField, names: Mapping[int, tuple[str, ...]]) -> T
 _DAY = {"us": 86_400_000_000, "ns": 86_400_000_000_000}
 _LONGEST_DECIMAL = 16  # bytes
 _UUID = 16
+_VARIANT_TRUST = BoundTrust(FIXED_KINDS | {Kind.STRING, Kind.BYTES}, {})
 
 
 def can_decode(iceberg_type: IcebergType, column_type: ColumnType) -> bool:
@@ -289,7 +290,9 @@ class FieldStatistics:
         maps = self.manifests.lower_bounds, self.manifests.upper_bounds
         lower, upper = (split_serialized(self._spread(each, column.field_id, pa.binary()).to_pylist()) for each in maps)
         has_values, _ = self._count_nulls(column)
-        return make_path_statistics(name, [lower], [upper], np.where(has_values == NO, has_values, UNKNOWN))
+        return make_path_statistics(
+            name, [lower], [upper], np.where(has_values == NO, has_values, UNKNOWN), _VARIANT_TRUST
+        )
 
     def _spread(self, entries: FieldMap, field_id: int, value_type: pa.DataType) -> pa.Array:
         """Return what a map has for a field, an entry for each file of the snapshot."""
