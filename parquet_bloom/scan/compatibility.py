@@ -15,7 +15,8 @@ from ..file.file_columns import AnyLeaf, find_evidence_leaves, find_leaves, type
 from ..hashing.column_type import ColumnType, Kind, from_arrow
 from ..predicate.map_lookup import find_map, is_key
 from ..predicate.necessary import find_arrow_type
-from ..variant.variant_type import is_variant
+from ..predicate.variant_names import parse_evidence, to_arrow_type
+from ..variant.variant_type import is_variant, may_be_variant
 
 if TYPE_CHECKING:
     from ..orc import OrcFile
@@ -79,9 +80,15 @@ class DatasetCompatibility:
 
 
 def _find_type(schema: pa.Schema, name: str) -> _Shown:
-    """Return the type that a column of the dataset would be stored as."""
+    """Return the type that a column of the dataset would be stored as, or what a Variant has at a path."""
     container = find_map(name)
     arrow_type = find_arrow_type(schema, container.split("."))
+    of_variant = parse_evidence(name)
+    if of_variant is not None:
+        shown = find_arrow_type(schema, of_variant.column.split("."))
+        if shown is not None:  # where a column has the very name, nobody knows which of the two is meant
+            is_path = arrow_type is None and name not in schema.names and may_be_variant(shown)
+            return from_arrow(to_arrow_type(of_variant.target)) if is_path else None
     if arrow_type is None:
         return None
     if is_variant(arrow_type):
