@@ -150,6 +150,10 @@ def test_rows_are_those_without_an_index(tmp_path: Path, kind: str) -> None:
             skipped += count_skipped(table, where, index)
             found += len(expected)
             answered += 1
+        shown = f"w >= {ROWS} AND w < {2 * ROWS} AND v IS NOT NULL"  # of a file with other types, and shredded
+        of_file = read(table, shown, index)
+        assert len(of_file) > ROWS // 2
+        assert {*of_file} <= {*range(ROWS, 2 * ROWS)} - DELETED
     assert answered > scaled(20) // 3
     assert found > answered // 10
     assert skipped > 2 * answered
