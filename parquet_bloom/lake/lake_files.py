@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import Final, TypedDict, cast
 
 from ..errors import ParquetBloomError, UnsupportedTypeError
-from ..predicate.key_expression import TUPLE, KeyExpression, first_column
+from ..predicate.key_expression import TUPLE, KeyExpression, first_column, is_of_path
 from ..storage import Entry, is_local, is_url, list_entries
 from ..storage.file_names import is_hidden
 from ..storage.paths import name_of as name_of
@@ -96,7 +96,7 @@ class LakeListing:
 
 
 def require_columns(columns: Sequence[str], table: object | None) -> None:
-    """Raise ParquetBloomError for an index over a table of several columns together, or of parts of a Variant."""
+    """Raise ParquetBloomError for an index over a table of several columns together, or of Variants as stored."""
     tuples = (column for column in columns if isinstance(column, KeyExpression) and column.function == TUPLE)
     expression = next(tuples, None)
     if table is not None and expression is not None:
@@ -105,9 +105,9 @@ def require_columns(columns: Sequence[str], table: object | None) -> None:
     if not isinstance(table, TableSnapshot):
         return
     for column in columns:
-        if find_variant(table.schema, first_column(column)) is not None:
+        if not is_of_path(column) and find_variant(table.schema, first_column(column)) is not None:
             problem = "what files have of a Variant depends on how it is shredded: it cannot be indexed"
-            raise UnsupportedTypeError(problem, column=column)
+            raise UnsupportedTypeError(f"{problem}; index a path of it, column:path::TYPE", column=column)
 
 
 def list_lake(

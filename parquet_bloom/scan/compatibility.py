@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final, Literal, TypeAlias
 
 import pyarrow as pa
 
@@ -15,11 +15,16 @@ from ..file.file_columns import AnyLeaf, find_evidence_leaves, find_leaves, type
 from ..hashing.column_type import ColumnType, Kind, from_arrow
 from ..predicate.map_lookup import find_map, is_key
 from ..predicate.necessary import find_arrow_type
+from ..predicate.variant_names import parse_evidence, to_arrow_type
+from ..variant.variant_type import is_variant, may_be_variant
 
 if TYPE_CHECKING:
     from ..orc import OrcFile
 
 _TEXT = (Kind.STRING, Kind.BYTES)
+_VARIANT: Final = "variant"
+_METADATA = "metadata"  # which every Variant has, and nothing else of these names
+_Shown: TypeAlias = ColumnType | Literal["variant"] | None
 
 
 @dataclass(frozen=True)
@@ -28,10 +33,11 @@ class DatasetCompatibility:
 
     Attributes
     ----------
-    columns : (dotted name, type in the dataset), sorted by name; None for a type that Parquet cannot store.
+    columns : (dotted name, type in the dataset), sorted by name; None for a type that Parquet cannot store. A Variant
+        is asked for what is at a path of it, and whether it is null, which is alike however a file shreds it.
     """
 
-    columns: tuple[tuple[str, ColumnType | None], ...]
+    columns: tuple[tuple[str, _Shown], ...]
 
     @classmethod
     def of(cls, schema: pa.Schema, names: Iterable[str]) -> DatasetCompatibility:
@@ -52,7 +58,7 @@ class DatasetCompatibility:
     def is_same(self, column: str, stored: ColumnType) -> bool:
         """Return whether a column of a stored type shows the stored values, for `lake.select.IndexPruner`."""
         expected = dict(self.columns).get(column)
-        return expected is not None and _shows_stored(stored, expected)
+        return isinstance(expected, ColumnType) and _shows_stored(stored, expected)
 
     def _find_doubts(
         self, find_type: Callable[[AnyLeaf], ColumnType], find_evidence: Callable[[str], list[AnyLeaf]]
@@ -63,19 +69,30 @@ class DatasetCompatibility:
             if any(tuple(leaf.path[: len(path)]) != path for leaf in matches):
                 doubts[name] = "the file has a column with a dot in its name"
                 continue
+            if expected == _VARIANT and any(leaf.path == (*path, _METADATA) for leaf in matches):
+                continue
             types = [find_type(leaf) for leaf in matches]
-            if types and (expected is None or len(types) > 1 or not _shows_stored(types[0], expected)):
+            is_single = len(types) == 1
+            if types and not (is_single and isinstance(expected, ColumnType) and _shows_stored(types[0], expected)):
                 shown = "the dataset's type" if expected is None else str(expected)
                 doubts[name] = f"{types[0]} in the file is read as {shown}"
         return doubts
 
 
-def _find_type(schema: pa.Schema, name: str) -> ColumnType | None:
-    """Return the type that a column of the dataset would be stored as."""
+def _find_type(schema: pa.Schema, name: str) -> _Shown:
+    """Return the type that a column of the dataset would be stored as, or what a Variant has at a path."""
     container = find_map(name)
     arrow_type = find_arrow_type(schema, container.split("."))
+    of_variant = parse_evidence(name)
+    if of_variant is not None:
+        shown = find_arrow_type(schema, of_variant.column.split("."))
+        if shown is not None:  # where a column has the very name, nobody knows which of the two is meant
+            is_path = arrow_type is None and name not in schema.names and may_be_variant(shown)
+            return from_arrow(to_arrow_type(of_variant.target)) if is_path else None
     if arrow_type is None:
         return None
+    if is_variant(arrow_type):
+        return _VARIANT
     if container != name:
         if not pa.types.is_map(arrow_type):
             return None

@@ -23,7 +23,7 @@ import pyarrow.parquet as pq
 import pytest
 from pyspark import cloudpickle
 from pyspark.sql import functions as F
-from pyspark.sql.types import ArrayType, DateType, IntegerType, LongType, StringType, TimestampType
+from pyspark.sql.types import ArrayType, DateType, IntegerType, LongType, StringType, TimestampType, VariantType
 from support.random_cases.hunting import seeds
 from support.random_cases.random_queries import Asking, QueryTally, draw_settings
 from support.random_cases.spark_lakes import Lake, make_lake
@@ -33,12 +33,13 @@ from support.spark.spark_settings import settings
 import parquet_bloom
 import parquet_bloom.spark
 from parquet_bloom.errors import IndexInUseError, ParquetBloomError, StorageError, UnknownColumnError
-from parquet_bloom.hashing.column_type import ColumnType, Kind
+from parquet_bloom.hashing.column_type import ColumnType, Kind, from_arrow
 from parquet_bloom.lake.index_pruning import IndexPruner
 from parquet_bloom.lake.lake_index import LakeIndex
 from parquet_bloom.predicate import parse
 from parquet_bloom.predicate.pruning import PruningPredicate
 from parquet_bloom.predicate.tree import Like
+from parquet_bloom.predicate.variant_names import parse_evidence, to_arrow_type
 from parquet_bloom.scan.model.folder_partitions import ScanRequest
 from parquet_bloom.scan.model.scan_plan import FileScan, ScanPlan
 from parquet_bloom.spark import build_index, explain_prune, install, pruned, read_parquet, semi_join_prune
@@ -615,6 +616,42 @@ def test_columns_that_spark_shows_as_they_are_stored() -> None:
     assert trusted("a = timestamp '2020-01-01 00:00:00'", "a", TimestampType(), moment)
     assert not trusted("a = timestamp '1899-01-01 00:00:00'", "a", TimestampType(), moment)
     assert not trusted("a = timestamp '2020-01-01 00:00:00'", "a", TimestampType(), old)
+
+
+def trusted_path(where: str, name: str = "v:$.a::string", **fields: Any) -> bool:
+    types = {"v": VariantType(), **fields}
+    trust = SparkCompatibility.of({one: SparkField((one,), kind) for one, kind in types.items()}, Rules())
+    of_variant = parse_evidence(name)
+    assert of_variant is not None
+    return _TypeCompatibility(parse(where), trust)(name, from_arrow(to_arrow_type(of_variant.target)))
+
+
+@pytest.mark.parametrize(
+    ("target", "literal", "expected"),
+    [
+        ("string", "'x'", True),
+        ("string", "'2020-01-01'", True),
+        ("string", "'1582-10-10'", False),
+        ("string", """'{"d":"1900-01-01 00:00:00"}'""", False),
+        ("bigint", "7", True),
+        ("bigint", "-12219292800", False),  # seconds of an instant in 1582
+        ("bigint", "-9000000000000000000", True),
+        ("double", "-12219292800.5", False),
+        ("decimal(20,2)", "-12219292800.50", False),
+        ("date", "DATE '2020-01-01'", True),
+        ("date", "DATE '1582-10-10'", False),
+        ("timestamp_ntz", "TIMESTAMP_NTZ '1582-10-10 00:00:00'", False),
+    ],
+)
+def test_paths_that_spark_shows_as_they_are_stored(target: str, literal: str, expected: bool) -> None:
+    name = f"v:$.a::{target}"
+    where = f"v:a::{target}"
+    assert trusted_path(f"{where} = {literal}", name) is expected
+    assert trusted_path(f"{where} = {literal} AND {where} IN ({literal}, {literal})", name) is expected
+    assert trusted_path(f"{where} = {literal} OR v:b::{target} = {literal}", name) is expected
+    assert not trusted_path(f"{where} = {literal}", name, v=StringType())
+    assert not trusted_path(f"{where} = {literal}", name, **{name: StringType()})  # nobody knows which one is meant
+    assert not trusted_path(f"v:b::{target} = {literal}", name)
 
 
 # ---------------------------------------------------------------------------------------------------- whatever is asked

@@ -7,11 +7,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from pyspark.sql import functions as F
 from support.spark.spark_metrics import planned_files
 from support.spark.spark_settings import settings
 
 import parquet_bloom.spark
 from parquet_bloom.errors import UnknownColumnError
+from parquet_bloom.lake.lake_index import LakeIndex
 from parquet_bloom.predicate import parse_sql
 from parquet_bloom.spark import explain_prune
 
@@ -113,6 +115,54 @@ def test_row_groups(variants: str, ask_spark: Any) -> None:
         answer = ask_spark(variants, where, row_groups=True)
         assert (answer.rows, answer.doubts) == (1, "")
         assert "ExistingRDD" in answer.frame._jdf.queryExecution().sparkPlan().toString()
+
+
+INDEXED = {
+    "v:s::string = 'u7'": 1,
+    "variant_get(v, '$.s', 'string') = 'u7'": 1,
+    "try_variant_get(V, '$.s', 'string') IN ('u7', 'u8', NULL)": 1,
+    "try_variant_get(v, '$.s', 'string') IN ('u7', 'u60')": 2,
+    "v:s::string = 'none'": 0,
+    "variant_get(v, '$.a.b', 'bigint') = 8 AND k > 3": 1,
+    "try_variant_get(v, '$.a.b', 'bigint') = 8 OR v:s::string = 'u199'": 2,
+    "v:a.b::bigint = 8 AND v:n::decimal(9, 2) = 1.25": 1,
+}
+"""Of four files, how many are read with an index over the paths."""
+
+NOT_INDEXED = [
+    "v:s::string = 'u7' OR k = 60",
+    "v:s::string <> 'u7'",
+    "v:a.b::int = 8",
+    "v:s::string = '1582-10-10'",
+    "NOT (v:s::string = 'u7')",
+    "v:s::string IS NULL",
+]
+
+
+@pytest.mark.parametrize("shredding", ["", SHREDDING], ids=["binary", "shredded"])
+def test_an_index_of_paths(
+    spark: Any, tmp_path: Path, conf: Any, shredding: str, settled_tokens: None, settled_footers: None
+) -> None:
+    """It answers Spark's own scans, whether the files store the paths as columns or not."""
+    path = write(spark, tmp_path / "lake", f"parse_json({DOCUMENT}) v", "id k", shredding=shredding)
+    plain = spark.read.option("parquet.filter.bloom.enabled", "false").parquet(path)
+    texts = [*INDEXED, *NOT_INDEXED]
+    expected = plain.select(*(F.count(F.when(F.expr(text), 1)) for text in texts)).first()
+    with LakeIndex.create(tmp_path / "i", ["v:s::string", "v:a.b::bigint"], lake=path) as index:
+        index.append()
+    for text, rows in zip(texts, expected, strict=True):
+        frame = parquet_bloom.spark.read_parquet(spark, path, text, index=tmp_path / "i")
+        assert frame.count() == rows, text
+        assert len(planned_files(frame)) <= INDEXED.get(text, 4), text
+    with conf({"spark.sql.variant.pushVariantIntoScan": "true"}):
+        for text, most in INDEXED.items():
+            report = explain_prune(spark.read.parquet(path), text, index=tmp_path / "i")
+            assert report.selected_files <= most, text
+            if not shredding:
+                assert report.unopened_by["index"] == 4 - most, text
+    if not shredding:
+        for text in NOT_INDEXED:
+            assert explain_prune(spark.read.parquet(path), text, index=tmp_path / "i").selected_files == 4, text
 
 
 def test_jobs(spark: Any, variants: str, tmp_path: Path) -> None:

@@ -16,6 +16,7 @@ from ...predicate.row_filter import Probes, row_mask
 from ...predicate.tree import Node
 from ...tables.table_snapshot import RowsOfFile, find_deleted
 from ...util.arrow_values import empty_table, keep
+from ...variant.variant_type import is_variant
 from ..compatibility import DatasetCompatibility
 from ..decode.parquet_data import ParquetData
 from ..model.column_defaults import ColumnDefaults
@@ -88,8 +89,14 @@ class TableRows:
     def filter(self, rows: pa.Table) -> pa.Table:
         """Return the rows that match the predicate, as the table shows their values."""
         assert self._node is not None
-        shown = fit_table(rows, self._filter_schema)
+        fields = [self._keep_variant(field, rows.schema) for field in self._filter_schema]
+        shown = fit_table(rows, pa.schema(fields))
         return keep(rows, row_mask(shown, self._node, timezone=self._timezone, probes=self._probes))
+
+    def _keep_variant(self, field: pa.Field, stored: pa.Schema) -> pa.Field:
+        """Return a field, of a Variant as files have it: a predicate asks for paths of it, wherever these are."""
+        i = stored.get_field_index(field.name)
+        return stored.field(i) if i >= 0 and is_variant(field.type) else field
 
     def require_defined(self, file: DataFile, *, counted: bool = False) -> None:
         """Raise UnreadableColumnError if the file lacks a column that is read, and is not null in its rows.

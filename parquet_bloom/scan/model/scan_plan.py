@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Generator, Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Generator, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
 from itertools import chain
@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 from ...errors import ParquetBloomError
 from ...file.column_statistics import FileStatistics
 from ...file.metadata_cache import CachedFooter
+from ...predicate.map_lookup import find_column_of
 from ...predicate.pruning import POSSIBLE, PruningPredicate
 from ...predicate.reason import UNDECIDED, Reason
 from ...redaction import shown_redacted
@@ -308,7 +309,7 @@ class RowGroupPlanner:
                 if counts.doubts:
                     # To the predicate, a column that is ignored is missing; the file's doubts say why it is ignored.
                     ignored = {doubt.column for doubt in counts.doubts if doubt.kind != UNDECIDED}
-                    doubts = tuple(doubt for doubt in doubts if doubt.column not in ignored)
+                    doubts = tuple(doubt for doubt in doubts if not _names_any(doubt, ignored))
                 doubts = doubts + counts.doubts + self.doubts if verdict.possible else ()
                 plan = RowGroupPlan(0, verdict.possible, verdict.by, verdict.reason, doubts, certain=verdict.certain)
                 self._attributes[key] = vars(plan)
@@ -318,6 +319,11 @@ class RowGroupPlanner:
             return FilePlan.of_draft(path, draft, identity, footer)
         plans = self._plans[alike] = tuple(draft.make(range(len(verdicts)), with_empty=True))
         return FilePlan(path, plans, identity=identity, footer=footer)
+
+
+def _names_any(doubt: Reason, columns: Collection[str | None]) -> bool:
+    """Return whether a doubt is about one of some columns; one of a Variant's path, say, is about the Variant."""
+    return doubt.column in columns or (doubt.column is not None and find_column_of(doubt.column) in columns)
 
 
 def _count_by(row_groups: Iterable[RowGroupPlan]) -> dict[str, int]:

@@ -4,21 +4,24 @@ from __future__ import annotations
 
 import datetime as dt
 import os
+import re
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from decimal import Decimal
 from functools import cached_property
 from itertools import takewhile
 from typing import Any
 
-from pyspark.sql.types import ArrayType, DateType, TimestampType
+from pyspark.sql.types import ArrayType, DateType, TimestampType, VariantType
 
 from ...errors import ParquetBloomError
 from ...hashing.column_type import ColumnType
 from ...lake import lake_files as sources
 from ...lake.lake_index import LakeIndex
 from ...predicate import tree
-from ...predicate.tree import Node
+from ...predicate.tree import Node, VariantLookup
+from ...predicate.variant_names import parse_evidence
 from ...scan.plan.index_level import IndexView
 from ...storage import Entry, list_entries, resolve_filesystem
 from ...storage.paths import as_arrow_filesystem
@@ -29,6 +32,9 @@ from .column_trust import SparkCompatibility, is_stored_as
 Index = str | os.PathLike[str] | LakeIndex
 
 _LAST_AMBIGUOUS_YEAR = 1901  # until then calendars, and so the meaning of old files, may differ
+_LAST_AMBIGUOUS_SECOND = -2_145_744_000  # 1902-01-03, in whatever zone
+_FIRST_SECOND = -(1 << 63) // 10**6 - 1  # of an instant in microseconds
+_YEARS = re.compile(r"(\d{4,})-\d\d-\d\d", re.ASCII)
 _UNKNOWN = Entry("")
 
 
@@ -163,12 +169,20 @@ class _TypeCompatibility:
         self._literals: dict[str, list[Any]] = {}
         for leaf in tree.leaves(node):
             self._literals.setdefault(self._fold(leaf.column), []).extend(leaf.literals)
+        self._paths = find_trusted_paths(node)
 
     def _fold(self, name: str) -> str:
         return fold_case(name, self._ignore_case)
 
     def __call__(self, column: str, column_type: ColumnType) -> bool:
         field = self._fields.get(self._fold(column))
+        of_variant = parse_evidence(column)
+        if of_variant is not None:
+            variant = self._fields.get(self._fold(of_variant.column))
+            if variant is not None:  # where a column has the very name, nobody knows which of the two is meant
+                is_path = field is None and isinstance(variant.type, VariantType)
+                is_plain = not any("." in name for name in variant.path)
+                return is_path and is_plain and (of_variant.path, of_variant.target) in self._paths
         if field is None or any("." in name for name in field.path):
             return False  # a partition column, or a name that could be mistaken for a path
         data_type = field.type.elementType if isinstance(field.type, ArrayType) else field.type
@@ -177,6 +191,29 @@ class _TypeCompatibility:
         if isinstance(data_type, DateType | TimestampType):
             return all(map(_is_calendar_independent, self._literals.get(self._fold(column), ())))
         return True
+
+
+def find_trusted_paths(node: Node) -> set[tuple[str, str]]:
+    """Return the paths of Variants, each with its type, of which an index knows where Spark sees what is compared with.
+
+    The days and instants that a file stores as columns may be in another calendar, which an index does not know. So
+    nothing that may be made of such is trusted: neither numbers, which are seconds of an instant, nor texts.
+    """
+    trusted: dict[tuple[str, str], bool] = {}
+    for leaf in tree.leaves(tree.drop_whole_names(node)):
+        if isinstance(leaf, VariantLookup):
+            path = leaf.path, leaf.target
+            trusted[path] = trusted.get(path, True) and not any(map(_may_be_of_old_calendar, leaf.literals))
+    return {path for path, is_trusted in trusted.items() if is_trusted}
+
+
+def _may_be_of_old_calendar(literal: Any) -> bool:
+    """Return whether a value may be, or be made of, a day or instant that calendars differ on."""
+    if isinstance(literal, str):
+        return any(int(year) <= _LAST_AMBIGUOUS_YEAR for year in _YEARS.findall(literal))
+    if isinstance(literal, int | float | Decimal):
+        return bool(_FIRST_SECOND <= literal <= _LAST_AMBIGUOUS_SECOND)
+    return isinstance(literal, dt.date) and not _is_calendar_independent(literal)
 
 
 def _is_calendar_independent(literal: Any) -> bool:
