@@ -6,17 +6,26 @@ Switches, read from the environment (set to anything but 0):
                             `fuzzer` (clang only) adds the coverage that libFuzzer needs. See docs/maintaining.md
                             for how to run the result
     PARQUET_BLOOM_COVERAGE  line tracing, so that coverage's Cython plugin sees the compiled modules
+
+A module that was compiled before, of the same sources and in the same way, is taken from the folder that
+PARQUET_BLOOM_BUILD_CACHE names; in a checkout it is .cache/build if the variable names none. Elsewhere nothing is kept.
 """
 
+import functools
+import hashlib
 import multiprocessing
 import os
 import shlex
+import shutil
 import subprocess
 import sys
 import sysconfig
+import tempfile
 from pathlib import Path
 
+import Cython
 from Cython.Build import cythonize
+from Cython.Build.Dependencies import create_dependency_tree
 from Cython.Compiler import Options
 from setuptools import Extension, setup
 from setuptools.command.build_ext import build_ext
@@ -151,31 +160,92 @@ def processes() -> int:
     return cores()
 
 
-class BuildModules(build_ext):
-    """Builds on all cores, and rebuilds everything if the last build had other switches."""
+class ModuleCache:
+    """Compiled modules, by what they are made of and how.
 
-    last_build = Path("build", "switches")
-    switches = f"debug={DEBUG} sanitize={','.join(SANITIZE)} coverage={COVERAGE}\n"
+    Parameters
+    ----------
+    folder : of the modules; it is made when the first one is kept.
+    """
+
+    versions = 3  # of a module that are kept
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.headers = sorted(Path(PACKAGE).glob("**/*.h"))
 
     @classmethod
-    def is_stale(cls) -> bool:
-        return not cls.last_build.is_file() or cls.last_build.read_text() != cls.switches
+    def find(cls) -> "ModuleCache | None":
+        """Return the cache that the environment names, or that of a checkout; None for other sources."""
+        named = os.environ.get("PARQUET_BLOOM_BUILD_CACHE")
+        if named:
+            return cls(Path(named))
+        return cls(Path(".cache", "build")) if Path(".git").exists() else None
+
+    @functools.cached_property
+    def tools(self) -> str:
+        """What modules are made by: versions of Python, Cython and the compiler, and the switches."""
+        compiler = os.environ.get("CC") or sysconfig.get_config_var("CC") or "cc"
+        command = [*shlex.split(compiler), "--version"]
+        is_there = shutil.which(command[0]) is not None  # modules that were kept need none
+        version = subprocess.run(command, capture_output=True, check=False).stdout if is_there else b""
+        flags = [os.environ.get(name, "") for name in ("CPPFLAGS", "CFLAGS", "LDSHARED", "LDFLAGS")]
+        python = sys.version, sysconfig.get_platform(), sysconfig.get_config_var("CFLAGS")
+        return repr((python, Cython.__version__, compiler, version, flags, directives, macros))
+
+    def place_of(self, module: Extension) -> Path:
+        """Return where a module is kept, or would be."""
+        source = Path(module.sources[0]).with_suffix(".pyx")
+        parts = sorted(create_dependency_tree().all_dependencies(str(source))) if source.exists() else []
+        made = hashlib.sha256(repr((self.tools, module.extra_compile_args, module.extra_link_args)).encode())
+        for part in [*map(Path, parts), *self.headers]:
+            made.update(f"{part} {part.stat().st_size}\n".encode())
+            made.update(part.read_bytes())
+        return self.folder / f"{module.name}.{made.hexdigest()[:32]}"
+
+    def keep(self, built: Path, place: Path) -> None:
+        """Keep a module; those of the same name that were not used lately go."""
+        self.folder.mkdir(parents=True, exist_ok=True)
+        with tempfile.NamedTemporaryFile(dir=self.folder, prefix="new.", delete=False) as new:
+            new.write(built.read_bytes())
+        os.replace(new.name, place)
+        name = place.name.rpartition(".")[0]
+        others = sorted(self.folder.glob(f"{name}.{'?' * 32}"), key=lambda path: path.stat().st_mtime, reverse=True)
+        for old in others[self.versions :]:
+            old.unlink(missing_ok=True)
+
+
+class BuildModules(build_ext):
+    """Builds on all cores what the cache does not have."""
 
     def finalize_options(self) -> None:
         super().finalize_options()
         self.parallel = self.parallel or cores()
-        self.force = self.force or self.is_stale()
 
     def run(self) -> None:
-        require_compiler()
-        self.last_build.unlink(missing_ok=True)
-        self.make_sources()
-        super().run()
-        self.last_build.parent.mkdir(exist_ok=True)
-        self.last_build.write_text(self.switches)
+        cache = ModuleCache.find()
+        places = {} if cache is None else {module.name: cache.place_of(module) for module in self.extensions}
+        wanted: list[Extension] = self.extensions
+        known = [module for module in wanted if places.get(module.name, Path()).is_file()]
+        for module in known:
+            target = Path(self.get_ext_fullpath(module.name))
+            target.parent.mkdir(parents=True, exist_ok=True)
+            target.unlink(missing_ok=True)  # a process may have it open
+            shutil.copyfile(places[module.name], target)
+            places[module.name].touch()
+        self.extensions = [module for module in wanted if module not in known]
+        if self.extensions:
+            self.force = True
+            require_compiler()
+            self.make_sources()
+            super().run()
+        for module in self.extensions:
+            if cache is not None:
+                cache.keep(Path(self.get_ext_fullpath(module.name)), places[module.name])
+        self.extensions = wanted
 
     def make_sources(self) -> None:
-        """Run Cython on every module.
+        """Run Cython on the modules that are built.
 
         Not done when the modules are listed, as pip runs this file once for the metadata and once to build.
         """
@@ -185,7 +255,7 @@ class BuildModules(build_ext):
             nthreads=processes(),
             compiler_directives=directives,
             shared_utility_qualified_name=SHARED,
-            force=True if self.force else None,
+            force=True,
         )
         sources = {module.name: module.sources for module in cythonized}
         for module in self.extensions:

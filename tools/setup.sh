@@ -134,7 +134,7 @@ prepare_build() {
     if [ "$(cat "$venv/built" 2>/dev/null)" = "$(build_key)" ]; then return 0; fi
     rm -f "$venv/built"
     find parquet_bloom -name '*.so' -delete
-    CYTHON_FORCE_REGEN=1 quietly "build parquet_bloom" \
+    quietly "build parquet_bloom" \
         "$python" -m pip install --disable-pip-version-check --no-input --quiet \
         --no-build-isolation --no-deps --editable . || fail "parquet_bloom could not be built"
     build_key >"$venv/built"

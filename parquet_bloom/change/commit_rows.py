@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, replace
-from typing import Any, Literal, NamedTuple
+from operator import attrgetter
+from typing import Any, ClassVar, Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,6 +18,7 @@ from ..file.drop_rows import DroppedRows, write_without_rows
 from ..file.many_files import process_files
 from ..file.metadata_cache import SHARED_CACHE
 from ..file.numbered_column import NumberedColumn
+from ..file.tabular_report import Kind, TabularReport
 from ..redaction import shown_redacted
 from ..scan.scan_source import ScanSource
 from ..storage import open_source
@@ -74,7 +76,7 @@ class ChangedFile:
 
 @shown_redacted
 @dataclass(frozen=True, kw_only=True)
-class ChangeReport:
+class ChangeReport(TabularReport):
     """How the rows of a table were changed by one commit.
 
     Attributes
@@ -86,6 +88,8 @@ class ChangeReport:
     dry_run : whether nothing was written.
     attempts : number of commits that were tried.
     seconds : time taken.
+
+    As a table it has a row for each file of which rows were deleted.
     """
 
     table: str
@@ -95,6 +99,17 @@ class ChangeReport:
     dry_run: bool = False
     attempts: int = 0
     seconds: float = 0.0
+
+    _columns: ClassVar[Mapping[str, Kind]] = {
+        "path": "path",
+        "num_rows": "int",
+        "how": "text",
+        "output": "path",
+        "new_size": "int",
+    }
+
+    def _make_rows(self) -> Iterator[tuple[object, ...]]:
+        return map(attrgetter(*self._columns), self.files)
 
     @property
     def changed(self) -> bool:

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from typing import Any
+from operator import itemgetter
+from typing import Any, ClassVar
 
 from ..errors import ParquetBloomError, printable, shortened
 from ..file.drop_rows import DroppedRows
+from ..file.tabular_report import Kind, TabularReport
 from ..redaction import shown_redacted
 from ..util.messages import count
 from .held_copies import HeldCopy
@@ -51,7 +53,7 @@ class ErasedFile:
 
 @shown_redacted
 @dataclass
-class EraseReport:
+class EraseReport(TabularReport):
     """The result of `erase`.
 
     Attributes
@@ -71,6 +73,8 @@ class EraseReport:
     dry_run : whether nothing was written.
     started : when it began.
     seconds : time taken.
+
+    As a table it has a row for each file that was written anew, with what `ErasedFile.to_dict` has but `lost`.
     """
 
     lake: str
@@ -88,6 +92,23 @@ class EraseReport:
     dry_run: bool = False
     started: datetime = field(default_factory=lambda: datetime.now(UTC))
     seconds: float = 0.0
+
+    _columns: ClassVar[Mapping[str, Kind]] = {
+        "path": "path",
+        "output": "path",
+        "rows": "int",
+        "rows_left": "int",
+        "row_groups_rewritten": "int",
+        "row_groups_copied": "int",
+        "row_groups_removed": "int",
+        "chunks_trimmed": "int",
+        "old_size": "int",
+        "new_size": "int",
+    }
+
+    def _make_rows(self) -> Iterator[tuple[object, ...]]:
+        read = itemgetter("file", *list(self._columns)[1:])
+        return (read(file.to_dict()) for file in self.files)
 
     @property
     def num_rows(self) -> int:

@@ -5,9 +5,11 @@ from __future__ import annotations
 import os
 import shlex
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from decimal import Decimal
+from operator import attrgetter
+from typing import ClassVar
 
 from ..errors import LONGEST_PROBLEM, ParquetBloomError, UnknownColumnError, printable, shortened
 from ..page.cell_states import FILTER, RANGE, READ, STATES, UNKNOWN, CellState
@@ -17,6 +19,7 @@ from ..storage.paths import GivenPath
 from ..util.messages import count, count_of, format_bytes
 from .file_survey import FileSurvey, spread, survey
 from .filter_builder import FilterOptions
+from .tabular_report import Kind, TabularReport
 from .verdict import ENGINES, MAYBE, NO, YES, Advice, ColumnAdvice
 
 SAMPLE = 8
@@ -33,7 +36,7 @@ _LONGEST_PATHS = 10_000  # characters of all paths on a page
 
 @shown_redacted
 @dataclass(frozen=True)
-class AdviceReport:
+class AdviceReport(TabularReport):
     """The result of `advise`; `print` it.
 
     Attributes
@@ -48,6 +51,8 @@ class AdviceReport:
     orc_stride : rows per row group in most of the ORC files.
     table : of a table's files the arguments by which the command line names it, empty if it is not known by which; None
         for other files.
+
+    As a table it has a row for each column.
     """
 
     paths: tuple[str, ...]
@@ -63,6 +68,24 @@ class AdviceReport:
     orc_stride: int = 0
     table: tuple[str, ...] | None = None
 
+    _columns: ClassVar[Mapping[str, Kind]] = {
+        "column": "text",
+        "type": "text",
+        "verdict": "text",
+        "reason": "text",
+        "engines": "texts",
+        "row_groups": "int",
+        "filtered": "int",
+        "num_values": "int",
+        "num_bytes": "int",
+        "distinct": "float",
+        "in_range": "float",
+        "holding": "float",
+        "skipped_present": "float",
+        "skipped_absent": "float",
+        "filter_fpp": "float",
+    }
+
     def __getitem__(self, column: str) -> ColumnAdvice:
         """Return the advice on a column, given its dotted path."""
         for advice in self.columns:
@@ -73,6 +96,9 @@ class AdviceReport:
     def worth(self, *verdicts: str) -> list[str]:
         """Return the columns that have one of these verdicts, by default "yes"."""
         return [advice.column for advice in self.columns if advice.verdict in (verdicts or (YES,))]
+
+    def _make_rows(self) -> Iterator[tuple[object, ...]]:
+        return map(attrgetter(*self._columns), self.columns)
 
     def to_dict(self) -> dict[str, object]:
         """Return the figures, and the commands to run next, as JSON can hold them."""

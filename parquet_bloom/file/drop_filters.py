@@ -6,6 +6,7 @@ import os
 import time
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from typing import ClassVar
 
 from ..errors import ParquetBloomError
 from ..metadata.footer import SchemaLeaf
@@ -28,6 +29,7 @@ from .file_rewrite import (
     write_footer,
 )
 from .many_files import OnError, Progress, RunOptions, process_paths
+from .tabular_report import Kind
 
 
 @dataclass(frozen=True)
@@ -61,9 +63,20 @@ class DropReport(RewriteReport):
     kept : number of filters that stay in the file.
     dead_bytes : bytes of dropped filters that stay in the file unused: pages or page indexes follow them.
     seconds : time taken.
+
+    As a table it has a row for each filter that was dropped.
     """
 
     filters: list[DroppedFilter] = field(default_factory=list)
+
+    _columns: ClassVar[Mapping[str, Kind]] = {
+        "path": "path",
+        "output": "path",
+        "row_group": "int",
+        "column": "text",
+        "num_bytes": "int",
+        "freed": "bool",
+    }
 
     @property
     def bytes_freed(self) -> int:

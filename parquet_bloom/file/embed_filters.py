@@ -8,6 +8,7 @@ import time
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import nullcontext
 from dataclasses import dataclass, field
+from typing import ClassVar
 
 from ..errors import BrokenFilterError, UnsupportedTypeError
 from ..metadata.filter_header import write_header
@@ -37,6 +38,7 @@ from .file_rewrite import (
 )
 from .filter_builder import BuiltFilter, ColumnPlan, Columns, FilterBuilder, FilterOptions, parse_columns, plan_columns
 from .many_files import OnError, Progress, RunOptions, process_paths
+from .tabular_report import Kind
 
 ChooseColumns = Callable[[BloomFile], Mapping[str, FilterOptions]]
 """Returns the columns of an opened file that get filters, {dotted path: options}."""
@@ -78,9 +80,21 @@ class EmbedReport(RewriteReport):
     kept : number of existing filters of the chosen columns that stayed.
     dead_bytes : unused bytes in the file, of replaced filters and of a footer that was kept.
     seconds : time taken.
+
+    As a table it has a row for each filter that was written.
     """
 
     filters: list[EmbeddedFilter] = field(default_factory=list)
+
+    _columns: ClassVar[Mapping[str, Kind]] = {
+        "path": "path",
+        "output": "path",
+        "row_group": "int",
+        "column": "text",
+        "ndv": "int",
+        "num_bytes": "int",
+        "fpp": "float",
+    }
 
     @property
     def bytes_added(self) -> int:

@@ -7,6 +7,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from functools import cached_property
+from operator import attrgetter
 from typing import Any, Protocol, Self
 
 import numpy as np
@@ -34,6 +35,7 @@ from .bloom_file import BloomFile
 from .chunk_filter import ChunkFilter
 from .identity import chunk_bytes_fingerprint, footer_fingerprint
 from .many_files import FileReports
+from .tabular_report import TabularReport
 
 Owner = tuple[int, int]
 """The column chunk of a filter: (row group, leaf index)."""
@@ -247,7 +249,7 @@ class _ByteCounter:
 
 @shown_redacted
 @dataclass
-class RewriteReport(FileReports):
+class RewriteReport(FileReports, TabularReport):
     """The result of changing the filters of a file, or the sums over many files.
 
     Attributes
@@ -300,6 +302,12 @@ class RewriteReport(FileReports):
             "changed": self.changed,
             "seconds": round(self.seconds, 6),
         }
+
+    def _make_rows(self) -> Iterator[tuple[object, ...]]:
+        read = attrgetter(*list(self._columns)[2:])
+        for file in self.files:
+            for each in file.filters:
+                yield file.path, file.output, *read(each)
 
     def summarize(self, nothing: str, planned: str) -> str:
         """Format one line, or for many files a table.

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Self
+from typing import ClassVar, Self
 
 from ..core.bloom.sbbf import check_keys
 from ..core.bloom.variants import Variant
@@ -19,6 +19,7 @@ from .chunk_filter import ChunkFilter
 from .column_reader import ColumnReader
 from .many_files import FileReports, Progress
 from .metadata_cache import MetadataCache
+from .tabular_report import Kind, TabularReport
 
 
 @shown_redacted
@@ -63,17 +64,30 @@ class ChunkVerdict:
 
 @shown_redacted
 @dataclass
-class VerifyReport(FileReports):
+class VerifyReport(FileReports, TabularReport):
     """The result of `verify`, of one file or of many; `files` has the reports of each.
 
     Attributes
     ----------
     path : the file; what was given, for many files.
     chunks : one entry per filter.
+
+    As a table it has a row for each filter, with what `ChunkVerdict.to_dict` has.
     """
 
     path: str
     chunks: list[ChunkVerdict] = field(default_factory=list)
+
+    _columns: ClassVar[Mapping[str, Kind]] = {
+        "path": "path",
+        "row_group": "int",
+        "column": "text",
+        "ok": "bool",
+        "num_values": "int",
+        "num_missing": "int",
+        "note": "text",
+        "problem": "text",
+    }
 
     @classmethod
     def combine(cls, path: str, reports: Sequence[Self]) -> Self:
@@ -89,6 +103,9 @@ class VerifyReport(FileReports):
     def ok(self) -> bool:
         """True when no filter has a problem, and no file failed."""
         return not self.problems and not self.errors
+
+    def _make_rows(self) -> Iterator[tuple[object, ...]]:
+        return (tuple(chunk.to_dict().values()) for chunk in self.chunks)
 
     def __str__(self) -> str:
         counts = len(self.chunks), len(self.problems), sum(not one.chunks for one in self.files)

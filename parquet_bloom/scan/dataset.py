@@ -278,6 +278,12 @@ class Dataset(ds.UnionDataset):  # type: ignore[misc]
             return polars_frame.import_polars().scan_pyarrow_dataset(self)
         return polars_frame.scan_source(self._source, self._arrow_schema)
 
+    def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
+        return self.scanner().to_reader().__arrow_c_stream__(requested_schema)
+
+    def __arrow_c_schema__(self) -> object:
+        return self.schema.__arrow_c_schema__()
+
     # --------------------------------------------------------------------------- the interface of pyarrow's datasets
 
     def scanner(

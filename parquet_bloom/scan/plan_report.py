@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from itertools import groupby
-from typing import TYPE_CHECKING, TypedDict
+from typing import TYPE_CHECKING, ClassVar, TypedDict
 
 from ..errors import ParquetBloomError, printable
+from ..file.tabular_report import Kind, TabularReport
 from ..util.lazy import late_module
 from ..util.messages import ShownText, count, count_of, truncate_list
 from .model.scan_plan import Decoded, FilePlan, RowGroupPlan, ScanPlan, summarize
@@ -31,8 +32,23 @@ class PageOptions(TypedDict, total=False):
     progress: Callable[[int, int], None] | None
 
 
-class PruneReport(ScanPlan):
-    """A scan plan that can be shown as text or as a page. Its figures are the attributes of `ScanPlan`."""
+class PruneReport(ScanPlan, TabularReport):
+    """A scan plan that can be shown as text, as a page or as a table. Its figures are the attributes of `ScanPlan`.
+
+    The table has a row for each row group, and one without a row group for each file that was not opened: `by` is the
+    evidence that rules it out, such as "filter" or "filter+range", and `num_left` the rows that can match.
+    """
+
+    _columns: ClassVar[Mapping[str, Kind]] = {
+        "path": "path",
+        "row_group": "int",
+        "read": "bool",
+        "num_rows": "int",
+        "num_left": "int",
+        "by": "text",
+        "reason": "text",
+        "doubts": "texts",
+    }
 
     def explain(self, max_files: int = 20, max_lines: int = 20) -> str:
         """Explain for each row group whether it is read, what ruled it out, and what is doubtful.
@@ -74,6 +90,15 @@ class PruneReport(ScanPlan):
             "data_bytes_read": self.data_bytes_read,
             "decoded": [each._asdict() for each in self.decoded],
         }
+
+    def _make_rows(self) -> Iterator[tuple[object, ...]]:
+        for file in self.files:
+            if file.unopened:
+                yield file.path, None, False, None, 0, file.unopened_by, file.unopened, []
+            for each in file.row_groups:
+                left, by = each.num_left if each.read else 0, "+".join(sorted(each.by)) or None
+                doubts = list(map(str, each.doubts))
+                yield file.path, each.row_group, each.read, each.num_rows, left, by, each.reason or None, doubts
 
     def _describe_causes(self) -> Iterator[str]:
         if self.skipped_by:

@@ -16,6 +16,7 @@ from ..predicate.map_lookup import find_evidence_columns
 from ..predicate.tree import Node
 from ..storage import Entry
 from ..tables.table_footers import as_table_footers
+from ..util.arrow_export import ArrowExport
 from ..util.lazy import late_module
 from .compatibility import DatasetCompatibility
 from .decode.open_data import open_file
@@ -141,11 +142,14 @@ def find_row_ranges(
     return ranges
 
 
-class Scan:
+class Scan(ArrowExport):
     """The rows of a dataset that match a predicate. Made by `Dataset.scan`; nothing is read before a method needs it.
 
     The files are listed and planned at the first call of any method, and that plan is used by all: a new scan sees
     files that were added since. A scan is pickled with its plan, if it has one, and with `progress` and `on_error`.
+
+    Whatever takes Arrow's PyCapsule interface takes a scan as a table, in batches as they are read:
+    `pyarrow.table(scan)`, `polars.DataFrame(scan)`, `duckdb.sql("FROM scan")` by the variable's name.
     """
 
     def __init__(
@@ -262,6 +266,12 @@ class Scan:
         """
         schema, batches = self._read_batches(batch_size, in_order, max_bytes)
         return pa.RecordBatchReader.from_batches(schema, batches)
+
+    def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
+        return self.to_reader().__arrow_c_stream__(requested_schema)
+
+    def __arrow_c_schema__(self) -> object:
+        return self._reader.schema.__arrow_c_schema__()
 
     def to_pandas(self, **options: object) -> pd.DataFrame:
         """Read the rows as a pandas DataFrame; `options` are those of `pyarrow.Table.to_pandas`."""

@@ -12,6 +12,7 @@ from pyspark.sql import DataFrame, SparkSession
 from ..file.verify_file import summarize_verdicts
 from ..redaction import shown_redacted
 from ..storage.paths import as_utf8
+from ..util.arrow_export import ArrowExport
 from ..util.messages import count, count_of
 
 # Arrow types of the fields of a file's result, by their annotations.
@@ -95,7 +96,7 @@ def _make_schema(result: type[FileResult] | type[FileVerdict]) -> pa.Schema:
 
 
 @dataclass
-class _JobReport(Generic[F]):
+class _JobReport(ArrowExport, Generic[F]):
     files: list[F] = field(default_factory=list)
     seconds: float = 0.0
 

@@ -7,11 +7,13 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import accumulate
-from typing import TYPE_CHECKING, Any, TypeAlias
+from operator import attrgetter
+from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias
 
 from ...errors import ParquetBloomError, PredicateError, printable, shortened
 from ...file.filter_builder import Columns, FilterOptions, parse_columns
 from ...file.many_files import Progress, files_at_a_time
+from ...file.tabular_report import Kind, TabularReport
 from ...predicate import columns as columns_of
 from ...predicate import parse
 from ...predicate.row_filter import row_mask
@@ -69,7 +71,7 @@ class ExchangedFile:
 
 @shown_redacted
 @dataclass(frozen=True)
-class EmbedTableReport:
+class EmbedTableReport(TabularReport):
     """The result of `embed_table`.
 
     Attributes
@@ -85,6 +87,8 @@ class EmbedTableReport:
     dry_run : whether nothing was written.
     attempts : number of commits that were tried.
     seconds : time taken.
+
+    As a table it has a row for each file that was replaced.
     """
 
     table: str
@@ -98,6 +102,17 @@ class EmbedTableReport:
     dry_run: bool = False
     attempts: int = 0
     seconds: float = 0.0
+
+    _columns: ClassVar[Mapping[str, Kind]] = {
+        "old": "path",
+        "new": "path",
+        "old_size": "int",
+        "new_size": "int",
+        "num_filters": "int",
+    }
+
+    def _make_rows(self) -> Iterator[tuple[object, ...]]:
+        return map(attrgetter(*self._columns), self.files)
 
     @property
     def changed(self) -> bool:
