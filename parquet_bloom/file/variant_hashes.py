@@ -24,7 +24,7 @@ from ..predicate.calls import OTHER
 from ..predicate.key_expression import KeyExpression
 from ..predicate.variant_names import to_arrow_type
 from ..util.arrow_values import from_numpy, to_numpy
-from ..variant.variant_path import VariantPath, parse_path
+from ..variant.variant_path import VariantPath
 from ..variant.variant_values import extract
 from .bloom_file import BloomFile
 from .column_hashes import ColumnHashes, ZoneHashes, add_hashes, align_rows, count_values
@@ -63,7 +63,7 @@ class _PathLeaves:
 
     def __init__(self, file: BloomFile, expression: KeyExpression):
         [column] = expression.columns
-        path = parse_path(expression.path)
+        path = expression.path
         found = _find_variant(file, column, path)
         typed = _find_typed(file.leaves, found, path)
         is_leaf = found.leaf is not None and typed == [found.leaf]
@@ -139,7 +139,7 @@ class VariantHashes:
     def __init__(self, file: BloomFile, expression: KeyExpression):
         self._file = file
         [self._column] = expression.columns
-        self._path, self._target = parse_path(expression.path), to_arrow_type(expression.target)
+        self._path, self._target = expression.path, to_arrow_type(expression.target)
         self.column_type = from_arrow(self._target)
         try:
             if not self.column_type.hashable:
