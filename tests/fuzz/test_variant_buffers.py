@@ -6,6 +6,7 @@ import functools
 import random
 import struct
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -18,7 +19,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parent))
 from fuzzing import ODD, Choices, fuzz
 from support.oracle.variant_twin import at, parsed, paths_of
 from support.random_cases.random_documents import draw_document, draw_odd_scalar, draw_scalar, draw_schema
-from support.writers.variant_columns import make_shredded
+from support.writers.variant_columns import encode, make_shredded
 from test_variant_rows import TARGETS
 
 from parquet_bloom.core.decode.variant_decode import TYPES, VariantReader
@@ -39,12 +40,14 @@ class Held(NamedTuple):
     reader : the compiled one; it remembers nothing of what the buffers have.
     buffers : their bytes, none of them empty.
     paths : some that lead to a value, or beside one.
+    shredded : the paths that have a column of their own, and its type.
     """
 
     column: pa.Array
     reader: VariantReader
     buffers: list[NDArray[np.uint8]]
     paths: list[tuple[str | int, ...]]
+    shredded: list[tuple[tuple[str, ...], pa.DataType]]
 
 
 def copy_array(array: pa.Array, bitmaps: list[NDArray[np.uint8]], buffers: list[NDArray[np.uint8]]) -> pa.Array:
@@ -84,14 +87,17 @@ def held_columns() -> list[Held]:
     while len(results) < COLUMNS:
         draws = (draw_odd_scalar, draw_scalar, *[functools.partial(draw_document, depth=depth) for depth in (1, 2, 2)])
         draw = rng.choice(draws)
-        documents = [draw(rng) for _ in range(ROWS - 1)] + [None]
-        schema = draw_schema(rng.choice(documents[:-1]), rng)
+        documents = [draw(rng) for _ in range(ROWS - 1)]
+        schema = draw_schema(documents[-1], rng)
         is_wanted = len(results) % 3 or "list" in str(schema)  # which are rarer
         if schema is None or str(schema) in results or not is_wanted:
             continue
-        column = make_shredded(documents, schema, rng)
+        column = make_shredded(documents[:-1], schema, rng)
+        # Valid, if not expected: an object that is not shredded, though it could be.
+        whole = dict(zip(("metadata", "value"), encode(documents[-1], rng), strict=True))
+        column = pa.concat_arrays([column, pa.array([whole, None], column.type)])
         if column.nbytes < MOST_BYTES:
-            paths = [path for document in documents[:-1] for path in paths_of(document)]
+            paths = [path for document in documents for path in paths_of(document)]
             paths += [(*path, more) for path in paths[:10] for more in (0, "a")]
             results[str(schema)] = hold(column, paths)
     return [*results.values()]
@@ -108,7 +114,18 @@ def hold(column: pa.Array, paths: list[tuple[str | int, ...]]) -> Held:
     for bitmap, one in zip(bitmaps, before, strict=True):
         bitmap[:] = one
     assert renew(copied).equals(column) or "nan" in str(column)
-    return Held(copied, reader, [one for one in (*bitmaps, *buffers) if len(one)], paths)
+    return Held(
+        copied, reader, [one for one in (*bitmaps, *buffers) if len(one)], paths, [*shredded_paths(column.type)]
+    )
+
+
+def shredded_paths(group: pa.DataType, before: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], pa.DataType]]:
+    typed = group.field("typed_value").type if group.get_field_index("typed_value") >= 0 else None
+    if typed is not None and pa.types.is_struct(typed):
+        for field in typed:
+            yield from shredded_paths(field.type, (*before, field.name))
+    elif typed is not None and not pa.types.is_list(typed):
+        yield before, typed
 
 
 def change(buffer: NDArray[np.uint8], choices: Choices) -> None:
@@ -143,21 +160,23 @@ def test_variant_buffers(data: bytes) -> None:
     """Whatever the buffers have: a text is JSON, and what is at a path is what it has there."""
     choices = Choices(data)
     held = choices.pick(held_columns())
-    path, target = VariantPath(choices.pick(held.paths)), choices.pick(TARGETS)
-    is_renewed = choices.below(8) == 0
+    parts, target = choices.pick(held.paths), choices.pick(TARGETS)
+    is_shredded = choices.below(8) == 0 and len(held.shredded) > 0
+    if is_shredded:
+        parts, target = choices.pick(held.shredded)
     before: list[tuple[NDArray[np.uint8], NDArray[np.uint8]]] = []
     try:
         for _ in range(1 + choices.below(3)):
             buffer = choices.pick(held.buffers)
             before.append((buffer, buffer.copy()))
             change(buffer, choices)
-        compare(held, path, target, is_renewed)
+        compare(held, VariantPath(parts), target, is_shredded)
     finally:
         for buffer, copied in reversed(before):
             buffer[:] = copied
 
 
-def compare(held: Held, path: VariantPath, target: pa.DataType, is_renewed: bool) -> None:
+def compare(held: Held, path: VariantPath, target: pa.DataType, is_shredded: bool) -> None:
     documents, texts = read(held.reader, []), read(held.reader, path.steps)
     try:
         cast = cast_all(held.reader, path, target)
@@ -178,7 +197,7 @@ def compare(held: Held, path: VariantPath, target: pa.DataType, is_renewed: bool
             elif pa.types.is_int64(target) and isinstance(there, tuple) and there[1].lstrip("-").isdecimal():
                 number = int(there[1])
                 assert cast[i] == (number if -(1 << 63) <= number < 1 << 63 else None), (document, cast[i])
-    if is_renewed and cast is not None:
+    if is_shredded and cast is not None:
         try:
             column = renew(held.column)
             column.validate(full=True)
