@@ -28,7 +28,7 @@ from parquet_bloom.variant.variant_layout import describe_leaf, open_variant
 from parquet_bloom.variant.variant_path import VariantPath
 from parquet_bloom.variant.variant_values import extract
 
-COLUMNS, ROWS, MOST_BYTES = 60, 5, 3000
+COLUMNS, ROWS, MOST_BYTES = 40, 5, 3000
 
 
 class Held(NamedTuple):
