@@ -8,8 +8,8 @@ set -uo pipefail
 # shellcheck source-path=SCRIPTDIR source=setup.sh
 . "$(dirname "$0")/setup.sh"
 
-CI_SHARES=4 # of CI's tests, and
-SHARES=60   # of the long campaigns: CI runs one of each, so that it takes 20 minutes on two cores
+CI_SHARES=4    # of CI's tests, and
+LONG_SHARES=60 # of the long campaigns: CI runs one of each, so that it takes 20 minutes on two cores
 
 prepare test java c++
 arguments=()
@@ -27,6 +27,12 @@ run() {
     "$python" -m pytest "${workers[@]}" "$@" ${arguments[@]+"${arguments[@]}"} </dev/null
 }
 
+run_share() { # MARK SHARES EXPRESSION: runs the share of the tests that this commit chooses
+    local share=$((16#$commit % $2 + 1))
+    echo "tests marked $1: share $share of $2, chosen by $commit"
+    run -m "$3" --hypothesis-profile ci --splits "$2" --group "$share" --splitting-algorithm least_duration
+}
+
 case $tier in
 --ci)
     if [ ${#arguments[@]} -gt 0 ]; then
@@ -36,13 +42,8 @@ case $tier in
     status=0
     run -m "not ci and not long" || status=$?
     commit=$(git rev-parse --short=8 HEAD 2>/dev/null) || commit=$(date +%Y%m%d)
-    for marked in ci long; do
-        [ $marked = ci ] && shares=$CI_SHARES || shares=$SHARES
-        share=$((16#$commit % shares + 1))
-        echo "tests marked $marked: share $share of $shares, chosen by $commit"
-        run -m "$marked$([ $marked = long ] || echo ' and not long')" --hypothesis-profile ci \
-            --splits "$shares" --group "$share" --splitting-algorithm least_duration || status=$?
-    done
+    run_share ci $CI_SHARES "ci and not long" || status=$?
+    run_share long $LONG_SHARES long || status=$?
     exit "$status"
     ;;
 --long) run -m "long or not long" --hypothesis-profile long --splitting-algorithm least_duration ;;

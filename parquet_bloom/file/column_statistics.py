@@ -123,8 +123,6 @@ class ColumnStatistics:
     starts : int64, offset of the filter's bitset in the file.
     num_bytes : int64, size of the bitset; 0 for a filter that cannot be used, UNREAD before its header is read.
     problems : why the filter cannot be used, or None.
-    incomplete : numbers of the row groups where it has not all values that evidence of the name is about, so that no
-        part of it, such as a page, is evidence of these.
     """
 
     leaf: SchemaLeaf
@@ -133,7 +131,6 @@ class ColumnStatistics:
     starts: NDArray[np.int64]
     num_bytes: NDArray[np.int64]
     problems: list[str | None]
-    incomplete: frozenset[int] = frozenset()
 
     @property
     def evidence(self) -> PruningStatisticsArray:
@@ -151,6 +148,11 @@ class ColumnStatistics:
         """Return whether the values of a row group have bounds, or there are none."""
         evidence, number = self.part.evidence, self.part.start + row_group
         return bool(evidence.low_known[number] and evidence.high_known[number]) or evidence.has_values[number] == NO
+
+    def is_complete(self, row_group: int) -> bool:
+        """Return whether the column has all values that its name is about; no page of it is evidence otherwise."""
+        incomplete = self.part.evidence.incomplete
+        return incomplete is None or not incomplete[self.part.start + row_group]
 
     def load_header(self, chunk: ChunkFilter) -> None:
         """Take the header of a filter, which is read if it was not."""
@@ -386,12 +388,7 @@ def _read_statistics(
             part = StatisticsPart(evidence.evidence, evidence.locations, evidence.dictionaries, start, end)
             starts, num_bytes = bitsets[:, start:end]
             problems: list[str | None] = [None] * len(num_rows)
-            incomplete: frozenset[int] = frozenset()
-            if evidence.is_complete is not None:
-                incomplete = frozenset(np.flatnonzero(~evidence.is_complete[start:end]).tolist())
-            own[key_of_column] = ColumnStatistics(
-                column.leaf, column.stored.name, part, starts, num_bytes, problems, incomplete
-            )
+            own[key_of_column] = ColumnStatistics(column.leaf, column.stored.name, part, starts, num_bytes, problems)
         start = end
         if error is not None:
             results.append(error)
@@ -483,14 +480,12 @@ class ColumnEvidence(NamedTuple):
         offset is -1 where there is none, or the column chunk is malformed.
     dictionaries : as in `ColumnStatistics`.
     errors : {number of a file: why its statistics cannot be read}.
-    is_complete : whether the column has all values that it is evidence of (bool); None if it has in all row groups.
     """
 
     evidence: PruningStatisticsArray
     locations: NDArray[np.int64]
     dictionaries: NDArray[np.int64]
     errors: dict[int, ParquetBloomError]
-    is_complete: NDArray[np.bool_] | None = None
 
 
 def read_column(footers: Sequence[Footer], column: FileColumn, draft: str | None = None) -> ColumnEvidence:
@@ -588,12 +583,14 @@ def read_column(footers: Sequence[Footer], column: FileColumn, draft: str | None
 
 def _drop_incomplete(evidence: ColumnEvidence, residuals: Sequence[ColumnEvidence]) -> ColumnEvidence:
     """Return the evidence of a Variant's path without that of row groups in which the path may have other values."""
-    complete, is_complete = drop_incomplete(evidence.evidence, [residual.evidence for residual in residuals])
-    locations, dictionaries = evidence.locations.copy(), evidence.dictionaries.copy()
-    locations[~is_complete, 0] = -1
-    dictionaries[~is_complete, 1] = 0
+    complete = drop_incomplete(evidence.evidence, [residual.evidence for residual in residuals])
+    locations, dictionaries = evidence.locations, evidence.dictionaries
+    if complete.incomplete is not None:
+        locations, dictionaries = locations.copy(), dictionaries.copy()
+        locations[complete.incomplete, 0] = -1
+        dictionaries[complete.incomplete, 1] = 0
     errors = {number: error for one in (*residuals, evidence) for number, error in one.errors.items()}
-    return ColumnEvidence(complete, locations, dictionaries, errors, is_complete)
+    return ColumnEvidence(complete, locations, dictionaries, errors)
 
 
 def _locate_dictionaries(

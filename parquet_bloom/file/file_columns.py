@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections import OrderedDict
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from functools import lru_cache
 from typing import NamedTuple, Protocol, TypeVar
@@ -15,6 +15,7 @@ from ..metadata.footer import REPEATED, REQUIRED, SchemaLeaf, read_repetition
 from ..metadata.page_decode import StoredColumn
 from ..predicate.map_lookup import find_map, is_key
 from ..variant.variant_path import VariantPath, parse_path
+from ..variant.variant_type import METADATA, TYPED_VALUE, VALUE
 
 WIDTHS = {"BOOLEAN": 1, "INT32": 4, "INT64": 8, "INT96": 12, "FLOAT": 4, "DOUBLE": 8, "BYTE_ARRAY": 0}
 """The bytes per value of types that have a width, booleans taken out of their bits; 0 for byte arrays."""
@@ -125,11 +126,14 @@ class ShreddedPath(NamedTuple):
 
     Attributes
     ----------
-    leaf : what is of the column's type; None if there is no such column.
+    typed : what is of the type that is shredded to: one leaf, or those of an object or array. A path into an array has
+        all that the array has.
+    leaf : the one that has a single value in each row; None if there is no such column.
     residuals : what is of other types: of the groups around the path, and last of the path itself.
     metadata : the names of fields that residuals refer to; it is in the Variant's own group.
     """
 
+    typed: tuple[SchemaLeaf, ...]
     leaf: SchemaLeaf | None
     residuals: tuple[SchemaLeaf, ...]
     metadata: SchemaLeaf
@@ -153,19 +157,23 @@ def find_variant_path(
     depth = next((depth for depth in range(1, len(names)) if len(".".join(names[:depth])) == len(column)), 0)
     group = names[:depth]
     by_path = {leaf.path: leaf for leaf in found if leaf.path[:depth] == group}
-    metadata = by_path.get((*group, _METADATA))
+    metadata = by_path.get((*group, METADATA))
     if metadata is None or metadata.physical != "BYTE_ARRAY" or metadata.repeated:
         return None
     if not depth or len(by_path) < len(found):
         return None
     groups = [group]
     for step in path.parts:
-        group = (*group, _TYPED_VALUE, str(step))
+        if isinstance(step, int):
+            break
+        group = (*group, TYPED_VALUE, step)
         groups.append(group)
-    is_field = not any(isinstance(step, int) for step in path.parts)
-    leaf = by_path.get((*group, _TYPED_VALUE)) if is_field else None
-    residuals = (by_path.get((*group, _VALUE)) for group in groups)
+    typed_value = (*group, TYPED_VALUE)
+    typed = tuple(leaf for leaf in found if leaf.path[: len(typed_value)] == typed_value)
+    leaf = by_path.get(typed_value) if len(groups) > len(path.parts) else None
+    residuals = (by_path.get((*group, VALUE)) for group in groups)
     return ShreddedPath(
+        typed,
         None if leaf is None or leaf.repeated else leaf,
         tuple(one for one in residuals if one is not None),
         metadata,
@@ -175,21 +183,18 @@ def find_variant_path(
 def find_variant_parts(leaves: Sequence[SchemaLeaf], column: str, path: VariantPath) -> list[str]:
     """Return the columns that what a Variant has at a path is read from, as `select_leaves` takes them.
 
-    These are the residuals above the path, and all that is at the path. The column as a whole if it is no Variant.
+    The column as a whole if it is no Variant, or has a dot in its name.
     """
-    group = tuple(column.split("."))
-    if find_variant_path(leaves, column, path) is None or find_leaves(leaves, column)[0].path[: len(group)] != group:
+    found = find_variant_path(leaves, column, path)
+    if found is None or found.metadata.path[:-1] != tuple(column.split(".")):
         return [column]
-    groups = {leaf.path[:depth] for leaf in leaves for depth in range(1, len(leaf.path) + 1)}
-    parts = [(*group, _METADATA)]
-    for step in path.parts:
-        parts.append((*group, _VALUE))
-        typed = (*group, _TYPED_VALUE)
-        group = (*typed, str(step))
-        if isinstance(step, int) or group not in groups:
-            group = typed if isinstance(step, int) else ()
-            break
-    return [".".join(part) for part in (*parts, group) if part in groups]
+    return [leaf.name for leaf in (found.metadata, *found.residuals, *found.typed)]
+
+
+def is_variant_group(node: Mapping[int, object]) -> bool:
+    """Return whether an element of a schema is a group with the annotation of Variants; see `SchemaLeaf.nodes`."""
+    logical = node.get(_LOGICAL)
+    return isinstance(logical, dict) and _VARIANT in logical
 
 
 def find_encoded_parts(leaves: Sequence[SchemaLeaf]) -> set[int]:
@@ -197,15 +202,14 @@ def find_encoded_parts(leaves: Sequence[SchemaLeaf]) -> set[int]:
 
     Of groups without the annotation only those count that are shredded: others may be structs of such names.
     """
-    groups = {leaf.path[:-1] for leaf in leaves if leaf.path[-1] == _METADATA and len(leaf.path) > 1}
-    shredded = {leaf.path[: leaf.path.index(_TYPED_VALUE)] for leaf in leaves if _TYPED_VALUE in leaf.path}
+    groups = {leaf.path[:-1] for leaf in leaves if leaf.path[-1] == METADATA and len(leaf.path) > 1}
+    shredded = {leaf.path[: leaf.path.index(TYPED_VALUE)] for leaf in leaves if TYPED_VALUE in leaf.path}
     found = set()
     for leaf in leaves if groups else ():
         depth = next((depth for depth in range(1, len(leaf.path)) if leaf.path[:depth] in groups), 0)
-        if depth and leaf.path[-1] in (_METADATA, _VALUE):
-            logical = leaf.nodes[depth - 1].get(_LOGICAL)
-            if leaf.path[:depth] in shredded or (isinstance(logical, dict) and _VARIANT in logical):
-                found.add(leaf.index)
+        is_encoded = depth > 0 and leaf.path[-1] in (METADATA, VALUE)
+        if is_encoded and (leaf.path[:depth] in shredded or is_variant_group(leaf.nodes[depth - 1])):
+            found.add(leaf.index)
     return found
 
 
@@ -222,7 +226,7 @@ def find_columns(leaves: Sequence[AnyLeaf], name: str, ignore_case: bool = False
 def _find_named_path(leaves: Sequence[AnyLeaf], name: str, ignore_case: bool) -> list[AnyLeaf]:
     at = name.find(":")
     while at > 0:
-        if find_leaves(leaves, f"{name[:at]}.{_METADATA}", ignore_case):
+        if find_leaves(leaves, f"{name[:at]}.{METADATA}", ignore_case):
             text = name[at + 1 :]
             path = parse_path(f"${text}" if text.startswith("[") else text)
             found = find_variant_path(leaves, name[:at], path, ignore_case)  # type: ignore[arg-type]
@@ -303,7 +307,6 @@ def holds_elements(leaf: SchemaLeaf, name: str, ignore_case: bool = False) -> bo
 _REPETITION, _CONVERTED, _LOGICAL = 3, 6, 10
 _REPEATED, _LIST = 2, 3
 _VARIANT = 16  # a LogicalType
-_METADATA, _VALUE, _TYPED_VALUE = "metadata", "value", "typed_value"
 _MAP, _MAPS = 2, (1, 2)  # a LogicalType; ConvertedTypes MAP and, in old files, MAP_KEY_VALUE
 
 

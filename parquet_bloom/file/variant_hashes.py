@@ -24,7 +24,7 @@ from ..predicate.calls import OTHER
 from ..predicate.key_expression import KeyExpression
 from ..predicate.variant_names import to_arrow_type
 from ..util.arrow_values import from_numpy, to_numpy
-from ..variant.variant_path import VariantPath, parse_path
+from ..variant.variant_path import VariantPath
 from ..variant.variant_values import extract
 from .bloom_file import BloomFile
 from .column_hashes import ColumnHashes, ZoneHashes, add_hashes, align_rows, count_values
@@ -32,7 +32,6 @@ from .column_reader import BATCH_ROWS, ColumnReader, find_value_outside_type
 from .file_columns import ShreddedPath, find_variant_path, type_of
 from .page_checks import ReadRange
 
-_TYPED_VALUE = "typed_value"
 _CONVERTED, _SCALE, _PRECISION, _DECIMAL = 6, 7, 8, 5  # fields of a schema's element, and a ConvertedType
 _OTHERS = np.array([OTHER], np.uint64)
 
@@ -63,16 +62,14 @@ class _PathLeaves:
 
     def __init__(self, file: BloomFile, expression: KeyExpression):
         [column] = expression.columns
-        path = parse_path(expression.path)
+        path = expression.path
         found = _find_variant(file, column, path)
-        typed = _find_typed(file.leaves, found, path)
-        is_leaf = found.leaf is not None and typed == [found.leaf]
-        is_field = not any(isinstance(step, int) for step in path.parts)
-        if not is_leaf and is_field and expression.target != "string":
-            typed = []  # objects and arrays, which are cast to texts only
+        typed, is_field = found.typed, not any(isinstance(step, int) for step in path.parts)
+        if found.leaf is None and is_field and expression.target != "string":
+            typed = ()  # objects and arrays, which are cast to texts only
         self.variant = found.metadata.path[:-1]
-        self.leaf = found.leaf if is_leaf else None
-        self.of_row_groups = [_choose(file, number, found, typed, is_leaf) for number in file.row_groups]
+        self.leaf = found.leaf
+        self.of_row_groups = [_choose(file, number, found, typed) for number in file.row_groups]
         chosen = {leaf.index for leaves in self.of_row_groups for leaf in leaves}
         self.all = [leaf for leaf in file.leaves if leaf.index in chosen] or [found.metadata]
 
@@ -91,25 +88,12 @@ def _find_variant(file: BloomFile, column: str, path: VariantPath) -> ShreddedPa
     return found
 
 
-def _find_typed(leaves: Sequence[SchemaLeaf], found: ShreddedPath, path: VariantPath) -> list[SchemaLeaf]:
-    """Return the leaves of shredded values that the path leads to; from an array on those of all that it has."""
-    group = found.metadata.path[:-1]
-    for step in path.parts:
-        if isinstance(step, int):
-            break
-        group = (*group, _TYPED_VALUE, step)
-    below = (*group, _TYPED_VALUE)
-    return [leaf for leaf in leaves if leaf.path[: len(below)] == below]
-
-
-def _choose(
-    file: BloomFile, row_group: int, found: ShreddedPath, typed: Sequence[SchemaLeaf], is_leaf: bool
-) -> list[SchemaLeaf]:
+def _choose(file: BloomFile, row_group: int, found: ShreddedPath, typed: Sequence[SchemaLeaf]) -> list[SchemaLeaf]:
     """Return the leaves to read of a row group: without residuals that are null, nor the names in these."""
     if file.footer.empty_row_groups[row_group]:
         return []
     residuals = [leaf for leaf in found.residuals if file.footer.has_values(row_group, leaf) is not False]
-    names = [found.metadata] if residuals or (typed and not is_leaf) else []
+    names = [found.metadata] if residuals or (typed and found.leaf is None) else []
     return [*{leaf.index: leaf for leaf in (*names, *residuals, *typed)}.values()]
 
 
@@ -139,7 +123,7 @@ class VariantHashes:
     def __init__(self, file: BloomFile, expression: KeyExpression):
         self._file = file
         [self._column] = expression.columns
-        self._path, self._target = parse_path(expression.path), to_arrow_type(expression.target)
+        self._path, self._target = expression.path, to_arrow_type(expression.target)
         self.column_type = from_arrow(self._target)
         try:
             if not self.column_type.hashable:

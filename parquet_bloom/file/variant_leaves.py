@@ -53,13 +53,13 @@ def find_shredded(leaves: Sequence[SchemaLeaf], name: VariantName, ignore_case: 
     if found.leaf is None:
         return f"{name.path} is not stored as a column"
     column_type = type_of(found.leaf)
-    if not holds_all_of(column_type, name.target):
+    if not is_cast_as_stored(column_type, name.target):
         return f"{name.path} is stored as {column_type}, not as {name.target}"
     return found
 
 
-def holds_all_of(column_type: ColumnType, target: str) -> bool:
-    """Return whether the values of a column are those that a cast to a type gives, each as it is stored.
+def is_cast_as_stored(column_type: ColumnType, target: str) -> bool:
+    """Return whether a cast to a type leaves all values of a column as they are stored.
 
     Integers of fewer bits are cast to more without a change; all other types have to be the same.
     """
@@ -79,15 +79,11 @@ def holds_all_of(column_type: ColumnType, target: str) -> bool:
 
 def drop_incomplete(
     evidence: PruningStatisticsArray, residuals: Sequence[PruningStatisticsArray]
-) -> tuple[PruningStatisticsArray, NDArray[np.bool_]]:
+) -> PruningStatisticsArray:
     """Drop what statistics of a path's column say of row groups in which the path may have other values.
 
     It may where a residual column has a value other than a Variant's null, in which no path leads to a value. Nothing
     is said of nulls, either: any number of rows may be without the path.
-
-    Returns
-    -------
-    The statistics, and for each row group whether they are complete.
     """
     is_complete = np.ones(len(evidence), np.bool_)
     for residual in residuals:
@@ -98,7 +94,7 @@ def drop_incomplete(
         problem = "rows may have values of other types there"
         known = doubts or (None,) * len(evidence)
         doubts = tuple(doubt if one else problem for doubt, one in zip(known, is_complete.tolist(), strict=True))
-    complete = replace(
+    return replace(
         evidence,
         has_values=np.where(is_complete, evidence.has_values, unknown),
         has_nulls=unknown,
@@ -109,7 +105,6 @@ def drop_incomplete(
         has_nans=None if evidence.has_nans is None else np.where(is_complete, evidence.has_nans, unknown),
         incomplete=None if is_complete.all() else ~is_complete,
     )
-    return complete, is_complete
 
 
 def _has_only(statistics: PruningStatisticsArray, value: bytes) -> NDArray[np.bool_]:

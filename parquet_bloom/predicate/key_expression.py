@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from ..errors import PredicateError
 from ..hashing.gram_weights import GramWeights
 from ..util.lazy import late_module
-from ..variant.variant_path import parse_path
+from ..variant.variant_path import VariantPath, parse_path
 from .calls import RULES
 from .row_filter import coerce_literals, decode, find_column
 from .sql_parser import parse_sql
@@ -29,6 +29,7 @@ else:
 TUPLE, GRAMS, PATH = "tuple", "grams", "path"
 _TUPLE_RULE, _GRAMS_RULE, _PATH_RULE = "hash-of-hashes-1", "sparse-3-8-1", "variant-get-1"
 _MOST_COLUMNS = 16
+_WHOLE = VariantPath(())
 
 _NAME = r'(?:"(?:[^"]|"")+"|[^\s"(),]+)'
 _CALL = re.compile(rf"\s*(lower|upper)\s*\(\s*({_NAME})\s*\)\s*", re.IGNORECASE)
@@ -54,7 +55,7 @@ class KeyExpression(str):
     rule : version of how its values are computed.
     case : of grams, the function of the column that they are of: `lower`, or none.
     weights : of grams; None until the index has values to learn them from.
-    path, target : of what a Variant has at a path, its canonical text and that of the type that it is cast to.
+    path, target : of what a Variant has at a path, and the canonical name of the type that it is cast to.
     """
 
     __slots__ = ("case", "columns", "function", "path", "rule", "target", "weights")
@@ -64,7 +65,7 @@ class KeyExpression(str):
     rule: str
     case: str
     weights: GramWeights | None
-    path: str
+    path: VariantPath
     target: str
 
     def __new__(
@@ -73,7 +74,7 @@ class KeyExpression(str):
         columns: Sequence[str],
         case: str = "",
         weights: GramWeights | None = None,
-        path: str = "",
+        path: VariantPath = _WHOLE,
         target: str = "",
     ) -> Self:
         names = [_quote(column) for column in columns]
@@ -104,7 +105,7 @@ class KeyExpression(str):
         if self.function == GRAMS:
             fields |= {"case": self.case, "weights": None if self.weights is None else self.weights.text}
         if self.function == PATH:
-            fields |= {"path": self.path, "target": self.target}
+            fields |= {"path": str(self.path), "target": self.target}
         return fields
 
     @classmethod
@@ -127,10 +128,10 @@ class KeyExpression(str):
         case, weights = data.get("case", ""), data.get("weights")
         if case not in ("", "lower"):
             raise ValueError(f"grams of {case!r} are not known to this version")
-        path, target = data.get("path", ""), data.get("target", "")
+        path, target = _WHOLE, ""
         if function == PATH:
             try:
-                path, target = _canonical(path, target)
+                path, target = parse_path(data["path"]), parse_target(data["target"])
             except PredicateError as error:
                 raise ValueError(f"the expression {text!r} is not known to this version: {error}") from error
         weights = None if weights is None else GramWeights.from_text(weights)
@@ -172,7 +173,8 @@ def parse_key(text: str) -> str:
         return KeyExpression(TUPLE, columns)
     if match := _PATH.fullmatch(text):
         if match[2].startswith("$"):  # as an index names it
-            return _make_path(_unquote(match[1]), match[2], match[3])
+            path, target = parse_path(match[2]), parse_target(match[3])
+            return KeyExpression(PATH, [_unquote(match[1])], path=path, target=target)
         return _parse_path(text)
     if _PATH_CALL.fullmatch(text):
         return _parse_path(text)
@@ -185,16 +187,7 @@ def _parse_path(text: str) -> KeyExpression:
     leaf = drop_whole_names(parse_sql(f"{text} IS NULL"))
     if not isinstance(leaf, VariantLookup):
         raise PredicateError(f"{text} is not what a Variant has at a path, such as v:a.b::BIGINT")
-    return _make_path(leaf.column, leaf.path, leaf.target)
-
-
-def _make_path(column: str, path: str, target: str) -> KeyExpression:
-    path, target = _canonical(path, target)
-    return KeyExpression(PATH, [column], path=path, target=target)
-
-
-def _canonical(path: str, target: str) -> tuple[str, str]:
-    return str(parse_path(path)), parse_target(target)
+    return KeyExpression(PATH, [leaf.column], path=leaf.path, target=leaf.target)
 
 
 def hint_at_expressions(column: str) -> str:

@@ -616,7 +616,7 @@ class _Reader:
             else:
                 steps.append(self._read_part())
         path = parse_path(str(VariantPath(tuple(steps))))  # which refuses names that no engine takes in a path
-        return replace(subject, part=VariantPart(str(path), "", False))
+        return replace(subject, part=VariantPart(path, "", False))
 
     def _read_part_call(self, is_try: bool) -> Subject:
         """Read a function of a Variant, a path, and perhaps a type."""
@@ -627,7 +627,7 @@ class _Reader:
         path = parse_path(self._read_text("variant_get"))
         target = parse_target(self._read_text("variant_get")) if self._takes(",") else ""
         self._require(")")
-        return replace(subject, part=VariantPart(str(path), target, is_try))
+        return replace(subject, part=VariantPart(path, target, is_try))
 
     def _read_target(self) -> str:
         """Read the type of a part of a Variant; return its canonical name."""

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from typing import Any, NamedTuple, TypeAlias
 
 from ..errors import PredicateError
+from ..variant.variant_path import VariantPath
 from . import literal
 from .calls import is_ordinary
 from .pattern_pieces import find_common_pieces
@@ -49,7 +50,7 @@ _NUMBERS = (int, decimal.Decimal)
 class VariantPart(NamedTuple):
     """What is meant of a Variant; see `tree.VariantLookup`."""
 
-    path: str
+    path: VariantPath
     target: str
     is_try: bool
 

@@ -27,6 +27,7 @@ from operator import attrgetter, ne
 from typing import Any, TypeVar, cast
 
 from ..errors import PredicateError
+from ..variant.variant_path import VariantPath
 from . import literal
 from .patterns import ESCAPE
 
@@ -400,12 +401,11 @@ class VariantLookup(Leaf):
 
     Attributes
     ----------
-    path : canonical text of a `variant.variant_path.VariantPath`.
-    target : a type, by its canonical name of `variant.variant_types`.
+    target : a type, by its canonical name of `variant_names`.
     """
 
     column: str
-    path: str
+    path: VariantPath
     target: str
     is_try: bool
     condition: Leaf
@@ -700,7 +700,7 @@ def to_text(node: Node, *, shown: int | None = None) -> str:
             name = f"{name}[{literal.to_text(item.key, brief=shown is not None)}]"
             item = item.condition
         if isinstance(item, VariantLookup):
-            name = f"{'try_' * item.is_try}variant_get({name}, {literal.to_text(item.path)}, '{item.target}')"
+            name = f"{'try_' * item.is_try}variant_get({name}, {literal.to_text(str(item.path))}, '{item.target}')"
             item = item.condition
         if isinstance(item, _CallLeaf | PatternLeaf) and item.function:
             name = call_text(item.function, name)

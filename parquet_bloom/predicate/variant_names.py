@@ -12,7 +12,7 @@ from typing import NamedTuple
 import pyarrow as pa
 
 from ..errors import PredicateError
-from ..variant.variant_path import VariantPath, parse_path
+from ..variant.variant_path import VariantPath
 from .tree import Node, OfWholeName, VariantLookup, leaves
 
 _TYPES = {
@@ -92,7 +92,7 @@ def find_paths(node: Node) -> dict[str, list[VariantPath]]:
     for leaf in leaves(node):
         leaf = leaf.condition if isinstance(leaf, OfWholeName) else leaf
         if isinstance(leaf, VariantLookup):
-            found.setdefault(leaf.column, []).append(parse_path(leaf.path))
+            found.setdefault(leaf.column, []).append(leaf.path)
         else:
             others.add(leaf.column)
     return {column: paths for column, paths in found.items() if column not in others}
@@ -117,8 +117,8 @@ def to_arrow_type(target: str) -> pa.DataType:
     return pa.decimal128(*find_decimal(target))
 
 
-def name_evidence(column: str, path: str, target: str) -> str:
-    """Return the name under which evidence of a path is asked for; `path` and `target` are canonical texts."""
+def name_evidence(column: str, path: VariantPath, target: str) -> str:
+    """Return the name under which evidence of a path is asked for, as a type of a canonical name."""
     return f"{column.replace(':', '::')}:{path}::{target}"
 
 

@@ -6,7 +6,8 @@ from collections.abc import Iterable
 
 import pyarrow as pa
 
-_METADATA, _VALUE, _TYPED_VALUE = "metadata", "value", "typed_value"
+METADATA, VALUE, TYPED_VALUE = "metadata", "value", "typed_value"
+"""The columns of a Variant's group."""
 
 
 def is_variant(arrow_type: pa.DataType) -> bool:
@@ -17,7 +18,7 @@ def is_variant(arrow_type: pa.DataType) -> bool:
     """
     return (
         pa.types.is_struct(arrow_type)
-        and sorted(field.name for field in arrow_type) == [_METADATA, _VALUE]
+        and sorted(field.name for field in arrow_type) == [METADATA, VALUE]
         and all(not field.nullable and _is_binary(field.type) for field in arrow_type)
     )
 
@@ -54,7 +55,7 @@ def loses_shredded(stored: pa.DataType, shown: pa.DataType) -> bool:
         inner = zip(_list_inner(stored), _list_inner(shown), strict=False)
         return any(loses_shredded(one, other) for one, other in inner)
     names = {field.name: field.type for field in stored}
-    if _TYPED_VALUE in names and shown.get_field_index(_TYPED_VALUE) < 0 and _is_binary(names.get(_METADATA)):
+    if TYPED_VALUE in names and shown.get_field_index(TYPED_VALUE) < 0 and _is_binary(names.get(METADATA)):
         return True
     return any(loses_shredded(names[field.name], field.type) for field in shown if field.name in names)
 
@@ -88,8 +89,8 @@ def may_be_variant(arrow_type: pa.DataType) -> bool:
     if not pa.types.is_struct(arrow_type):
         return False
     names = [field.name for field in arrow_type]
-    is_alike = _METADATA in names and 2 <= len(names) == len({*names} & {_METADATA, _VALUE, _TYPED_VALUE})
-    return is_alike and _is_binary(arrow_type.field(_METADATA).type)
+    is_alike = METADATA in names and 2 <= len(names) == len({*names} & {METADATA, VALUE, TYPED_VALUE})
+    return is_alike and _is_binary(arrow_type.field(METADATA).type)
 
 
 def _list_inner(arrow_type: pa.DataType) -> list[pa.DataType]:

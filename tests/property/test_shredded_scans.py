@@ -6,10 +6,12 @@ import random
 from pathlib import Path
 from typing import Any
 
+import duckdb
 import pyarrow as pa
 import pyarrow.parquet as pq
 from support.random_cases.hunting import seeds
 from support.scale import scaled
+from support.writers.surgery import I8, STRUCT, Struct, relabel
 from support.writers.variant_columns import NULL, Primitive, make_column, make_shredded
 from support.writers.variant_columns import encode as encode_variant
 
@@ -32,6 +34,13 @@ TARGETS = [
 ]
 NUMBERS = ["0", "5", "5.00", "1.23", "127", "-128", "32767", "2147483647", "9223372036854775807"]
 PATHS = ["a", "o.x", "o", "['s.t']", "l[0]", "none.x"]
+PLACES_OF_DUCKDB = {"a": ["'a'"], "o.x": ["'o'", "'x'"], "o": ["'o'"], "['s.t']": ["'s.t'"], "l[0]": ["'l'", "1"]}
+
+# Where DuckDB casts as Spark does, by what the value is. It rounds a double or decimal that becomes an integer, which
+# Spark truncates; in a text it keeps the zeros of a decimal, and spells doubles, objects and arrays in its own way. The
+# texts here are cast alike to numbers, truths and dates; others, such as '5.0' and '2020', are not.
+ALIKE = ["INT8", "INT16", "INT32", "INT64", "VARCHAR", "BOOL_TRUE", "BOOL_FALSE", "DATE", "VARIANT_NULL"]
+TARGETS_ALIKE = ["tinyint", "smallint", "int", "bigint", "string", "boolean", "date"]
 
 
 def draw_integer(rng: random.Random) -> Primitive:
@@ -165,3 +174,56 @@ def test_conditions_find_the_same_rows(tmp_path: Path) -> None:
                 assert any(start <= number % rows < end for start, end in spans), case
         path.unlink()
         plain.unlink()
+
+
+def draw_for_both(rng: random.Random) -> tuple[str, str, str]:
+    """Return a condition for this package, the same one for DuckDB, and where both cast alike."""
+    name, target = rng.choice([*PLACES_OF_DUCKDB]), rng.choice(TARGETS_ALIKE)
+    path = (f"${name}" if name.startswith("[") else f"$.{name}").replace("'", "''")
+    place = "v"
+    for step in PLACES_OF_DUCKDB[name]:
+        place = f"variant_extract({place}, {step})"
+    literals = {
+        "string": ["''", "'5'", "'a'", "'true'", "'2024-10-10'", f"'t{rng.randrange(30)}'", "'" + "x" * 70 + "'"],
+        "boolean": ["TRUE", "FALSE"],
+        "date": [f"DATE '2024-10-{day:02}'" for day in range(4, 26)],
+    }.get(target, ["0", "1", "5", "127", "-128", "32767", "2147483647", "9223372036854775807"])
+    one, other, operator = rng.choice(literals), rng.choice(literals), rng.choice(["<", "<=", ">", ">=", "<>"])
+    forms = ["{} IS NULL", "{} IS NOT NULL", f"{{}} {operator} {one}", f"NOT ({{}} {operator} {one})"]
+    condition = rng.choice([*forms, *[f"{{}} IN ({one}, {other})"] * 2, *[f"{{}} = {one}"] * 4])
+    ours, theirs = f"try_variant_get(v, '{path}', '{target}')", f"TRY_CAST({place} AS {target})"
+    kinds = ", ".join(f"'{kind}'" for kind in ALIKE)
+    return condition.format(ours), condition.format(theirs), f"variant_typeof({place}) IN ({kinds})"
+
+
+def test_rows_are_those_of_duckdb(tmp_path: Path) -> None:
+    """Files that DuckDB has shredded by itself, and random ones, of which it reads each row."""
+    for seed in seeds(scaled(2)):
+        rng = random.Random(f"duckdb {seed}")
+        rows = rng.choice([20, 200])
+        documents = draw_documents(rng, rng.randint(1, 4), rows)
+        shredded = pa.table({"k": range(len(documents)), "v": make_shredded(documents, draw_shredding(rng), rng)})
+        ours, theirs = tmp_path / f"ours{seed}.parquet", tmp_path / f"theirs{seed}.parquet"
+        pq.write_table(shredded, ours, row_group_size=rows, write_page_index=rng.random() < 0.5, data_page_size=500)
+        relabel(ours, "v", Struct({16: (STRUCT, Struct({1: (I8, 1)}))}))  # DuckDB goes by the annotation
+        with duckdb.connect() as connection:
+            connection.execute(f"COPY (FROM '{ours}' ORDER BY k) TO '{theirs}' (FORMAT parquet)")
+            for _ in range(25):
+                where, for_duckdb, alike = draw_for_both(rng)
+                if rng.random() < 0.3:
+                    more, more_for_duckdb, also_alike = draw_for_both(rng)
+                    operator = rng.choice(["AND", "OR"])
+                    where, for_duckdb = (
+                        f"({where}) {operator} ({more})",
+                        f"({for_duckdb}) {operator} ({more_for_duckdb})",
+                    )
+                    alike = f"{alike} AND {also_alike}"
+                for path in (ours, theirs):
+                    query = f"SELECT k, coalesce({for_duckdb}, FALSE) FROM '{path}' WHERE {alike} ORDER BY k"
+                    answers = dict(connection.execute(query).fetchall())
+                    found = find(path, where)
+                    assert found is not None
+                    case = seed, path.stem, where
+                    assert [k for k in found if k in answers] == [k for k, holds in answers.items() if holds], case
+        ours.unlink()
+        theirs.unlink()

@@ -119,10 +119,26 @@ cdef bint parse_integer(Slice text, int64_t* out) noexcept nogil:
     return True
 
 
+cdef bint parse_exponent(Slice text, int64_t* at, int64_t* out) noexcept nogil:
+    """Parse digits with or without a sign from a place on, which then is behind them; far ones become 2**40."""
+    cdef int64_t i = at[0], exponent = 0
+    cdef bint negative = False
+    if i < text.size and (text.data[i] == c"-" or text.data[i] == c"+"):
+        negative = text.data[i] == c"-"
+        i += 1
+    if i == text.size or not c"0" <= text.data[i] <= c"9":
+        return False
+    while i < text.size and c"0" <= text.data[i] <= c"9":
+        exponent = min(exponent * 10 + text.data[i] - c"0", <int64_t>1 << 40)
+        i += 1
+    at[0], out[0] = i, -exponent if negative else exponent
+    return True
+
+
 cdef bint parse_digits(Slice text, bint with_suffix, Digits* out) noexcept nogil:
     """Parse a decimal number as Java's BigDecimal does, or Double with its suffixes."""
     cdef int64_t i = 0, exponent = 0
-    cdef bint any_digit = False, after_point = False, negative = False, any_more = False
+    cdef bint any_digit = False, after_point = False, any_more = False
     out.negative, out.count, out.point = False, 0, 0
     if text.size and (text.data[0] == c"-" or text.data[0] == c"+"):
         out.negative = text.data[0] == c"-"
@@ -151,17 +167,11 @@ cdef bint parse_digits(Slice text, bint with_suffix, Digits* out) noexcept nogil
         out.count += 1
     if i < text.size and (text.data[i] == c"e" or text.data[i] == c"E"):
         i += 1
-        if i < text.size and (text.data[i] == c"-" or text.data[i] == c"+"):
-            negative = text.data[i] == c"-"
-            i += 1
-        if i == text.size or not c"0" <= text.data[i] <= c"9":
+        if not parse_exponent(text, &i, &exponent):
             return False
-        while i < text.size and c"0" <= text.data[i] <= c"9":
-            exponent = min(exponent * 10 + text.data[i] - c"0", <int64_t>1 << 40)
-            i += 1
-        if not with_suffix and exponent > <int64_t>INT32_MAX:
+        if not with_suffix and not -INT32_MAX <= exponent <= INT32_MAX:
             return False
-        out.point += -exponent if negative else exponent
+        out.point += exponent
     if with_suffix and i < text.size and lower(text.data[i]) in (c"d", c"f"):
         i += 1
     while out.count and out.digits[out.count - 1] == c"0":
@@ -200,7 +210,7 @@ cdef bint parse_hexadecimal(Slice text, bint narrow, double* out) noexcept nogil
     cdef char copy[256]
     cdef int64_t i = 0, power = 0, dropped = 0
     cdef int size = 0, count = 0
-    cdef bint negative = False, down = False, after_point = False, any_digit = False
+    cdef bint negative = False, after_point = False, any_digit = False
     cdef uint8_t byte
     if text.size and (text.data[0] == c"-" or text.data[0] == c"+"):
         negative = text.data[0] == c"-"
@@ -232,19 +242,13 @@ cdef bint parse_hexadecimal(Slice text, bint narrow, double* out) noexcept nogil
     if not any_digit or i == text.size or lower(text.data[i]) != c"p":
         return False
     i += 1
-    if i < text.size and (text.data[i] == c"-" or text.data[i] == c"+"):
-        down = text.data[i] == c"-"
-        i += 1
-    if i == text.size or not c"0" <= text.data[i] <= c"9":
+    if not parse_exponent(text, &i, &power):
         return False
-    while i < text.size and c"0" <= text.data[i] <= c"9":
-        power = min(power * 10 + text.data[i] - c"0", <int64_t>1 << 40)
-        i += 1
     if i < text.size and lower(text.data[i]) in (c"d", c"f"):
         i += 1
     if i != text.size:
         return False
-    power = (-power if down else power) + dropped
+    power += dropped
     if size == 2:
         copy[size] = c"0"
         size += 1

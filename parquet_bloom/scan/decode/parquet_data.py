@@ -84,7 +84,7 @@ def select_rows_by_pages(
     leaves = {
         name: column.leaf
         for name, column in file_columns.columns.items()
-        if column is not None and row_group not in column.incomplete
+        if column is not None and column.is_complete(row_group)
     }
     if file.cached.int96_unit:  # what is shown may be less than the least of what is stored
         leaves = {name: leaf for name, leaf in leaves.items() if leaf.physical != "INT96"}

@@ -454,7 +454,7 @@ def _make_part(path: str, type_name: _TypeName, is_try: bool) -> VariantPart:
     if not isinstance(path, str) or not path.lstrip().startswith("$") or not isinstance(type_name, str):
         raise _Unknown
     try:
-        return VariantPart(str(parse_path(path)), parse_target(type_name), is_try)
+        return VariantPart(parse_path(path), parse_target(type_name), is_try)
     except PredicateError:
         raise _Unknown from None
 

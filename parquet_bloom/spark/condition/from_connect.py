@@ -144,7 +144,7 @@ def _find_subject(message: Any) -> tuple[str, VariantPart | None] | None:
     elif cast_type:
         return None
     try:
-        return name, VariantPart(str(parse_path(path)), parse_target(target), is_try)
+        return name, VariantPart(parse_path(path), parse_target(target), is_try)
     except PredicateError:
         return None
 

@@ -208,8 +208,8 @@ def iter_parts(item: VariantLookup, field: SparkField) -> Iterator[SparkField]:
 
     The texts of a path that mean the same are different ones for Spark, which compares plans.
     """
-    parts = parse_path(item.path).parts
-    forms = [item.path]
+    parts = item.path.parts
+    forms = [str(item.path)]
     for opening, closing in ((".", ""), ("['", "']"), ('["', '"]')):
         steps = (f"[{part}]" if isinstance(part, int) else f"{opening}{part}{closing}" for part in parts)
         forms.append("$" + "".join(steps))

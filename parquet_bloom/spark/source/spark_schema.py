@@ -32,7 +32,7 @@ from pyspark.sql.types import (
 
 from ...errors import UnreadableColumnError
 from ...file.bloom_file import BloomFile
-from ...file.file_columns import type_of
+from ...file.file_columns import is_variant_group, type_of
 from ...hashing.column_type import ColumnType, Kind
 from ...metadata.footer import SchemaLeaf
 from ...scan.model.file_schemas import arrow_schema, reading
@@ -42,7 +42,6 @@ _SCHEMA_KEY = b"org.apache.spark.sql.parquet.row.metadata"
 _SIGNED = {bits: kind for kind, bits in INTEGER_BITS.items()}
 _UNSIGNED: dict[int, DataType] = {8: ShortType(), 16: IntegerType(), 32: LongType(), 64: DecimalType(20, 0)}
 _MAX_PRECISION = 38
-_LOGICAL, _VARIANT = 10, 16  # of SchemaElement and LogicalType
 
 
 @dataclass(frozen=True)
@@ -113,7 +112,7 @@ def make_nullable(data_type: Any) -> Any:
 def _infer_type(arrow: pa.DataType, leaves: Iterator[SchemaLeaf], inference: Inference) -> DataType:
     """Return the type of a column; its leaves are taken from the iterator, in schema order."""
     first = next(leaves)
-    if _is_variant(first):
+    if is_variant_group(first.nodes[0]):
         for _ in range(_count_leaves(arrow) - 1):
             next(leaves)
         return VariantType()
@@ -129,12 +128,6 @@ def _infer_type(arrow: pa.DataType, leaves: Iterator[SchemaLeaf], inference: Inf
     data_type = spark_type(arrow, infer_leaf)
     assert data_type is not None
     return data_type
-
-
-def _is_variant(leaf: SchemaLeaf) -> bool:
-    """Return whether a leaf is in a column that is annotated as a Variant."""
-    logical = leaf.nodes[0].get(_LOGICAL)
-    return isinstance(logical, dict) and _VARIANT in logical
 
 
 def _count_leaves(arrow: pa.DataType) -> int:

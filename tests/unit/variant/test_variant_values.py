@@ -167,6 +167,16 @@ def test_a_column_that_holds_all_values_is_returned_itself() -> None:
     assert array.to_pylist() == list(range(5))
 
 
+def test_a_column_of_another_type_is_cast() -> None:
+    """All values are in one column, of another type than the one that is asked for, narrower, wider or a text."""
+    documents = [{"a": Primitive("int32", number)} for number in (7, -1, 300)]
+    column = make_shredded(documents, pa.struct({"a": INT}), random.Random(2))
+    assert column.field("typed_value").field("a").field("typed_value").null_count == 0
+    for target, expected in [(LONG, [7, -1, 300]), (pa.int8(), [7, -1, None]), (TEXT, ["7", "-1", "300"])]:
+        array = extract(column, parse_path("a"), target, try_cast=True)
+        assert (array.type, array.to_pylist()) == (target, expected)
+
+
 def test_a_planted_residual_is_found() -> None:
     """One row's value is beside the column that the path is shredded to, as another type, and one beside its parent."""
     documents = [{"a": Primitive("int64", 1)}, {"a": "2"}, NULL, None, {"a": NULL}, {"b": NULL}, "x"]
