@@ -202,7 +202,7 @@ def find_trusted_paths(node: Node) -> set[tuple[str, str]]:
     trusted: dict[tuple[str, str], bool] = {}
     for leaf in tree.leaves(tree.drop_whole_names(node)):
         if isinstance(leaf, VariantLookup):
-            path = leaf.path, leaf.target
+            path = str(leaf.path), leaf.target
             trusted[path] = trusted.get(path, True) and not any(map(_may_be_of_old_calendar, leaf.literals))
     return {path for path, is_trusted in trusted.items() if is_trusted}
 
