@@ -10,7 +10,9 @@ import random
 import sys
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 from pyspark.sql import DataFrame, Row, SparkSession
@@ -22,8 +24,17 @@ NUM_FILES = 400
 ROW_GROUPS_PER_FILE = 2
 NUM_ROWS = 4_000_000
 FPP = 1e-4  # of 799 row groups without the id, hardly ever one is read in vain
-COLUMNS = ["request_id", "at"]
+COLUMNS = ["request_id", "created"]
+FIRST, STEP = datetime(2026, 1, 1, tzinfo=UTC), timedelta(microseconds=7919)
 LEAST_REPEATS, MOST_REPEATS, ENOUGH_SECONDS = 2, 5, 1.0
+
+NEXT = """
+Next, your own files, which stay as they are until you say --in-place:
+    . .venv/bin/activate
+    parquet-bloom advise LAKE                              # which columns deserve filters
+    parquet-bloom embed LAKE --column NAME --in-place      # embed them
+    parquet-bloom find LAKE --where "NAME = 'value'"       # look a value up
+docs/tutorial/first-lookup.md goes through it with Python, docs/README.md has all pages."""
 
 QUIET_LOG = """\
 rootLogger.level = error
@@ -46,6 +57,7 @@ def start_spark(folder: Path) -> SparkSession:
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
         "spark.driver.memory": "2g",
+        "spark.sql.session.timeZone": "UTC",
         "spark.local.dir": str(folder / "scratch"),
         "spark.sql.warehouse.dir": str(folder / "warehouse"),
     }
@@ -58,7 +70,8 @@ def make_lake(spark: SparkSession, lake: Path) -> None:
         "uuid() AS request_id",
         "CAST(rand() * 1e6 AS INT) AS user_id",
         "rand() * 100 AS amount",
-        "timestamp_micros(id * 7919) AS at",  # stored as INT96, for which Spark does not use filters
+        # Stored as INT96, for which Spark does not use filters.
+        f"TIMESTAMP '{FIRST:%Y-%m-%d}' + id * INTERVAL '{STEP.microseconds / 1e6:.6f}' SECOND AS created",
     )
     rows_per_group = NUM_ROWS // NUM_FILES // ROW_GROUPS_PER_FILE
     rows.write.option("parquet.block.row.count.limit", rows_per_group).parquet(str(lake))
@@ -79,6 +92,15 @@ def best_time(query: Callable[[], DataFrame]) -> tuple[list[Row], int, float]:
     return rows, rows_read(frame), min(times)
 
 
+@contextmanager
+def step(what: str) -> Iterator[list[str]]:
+    """Print what is done now, and when it is done its result, which the caller appends, and how long it took."""
+    print(f"{what} ...", end=" ", flush=True)
+    start, result = time.perf_counter(), list[str]()
+    yield result
+    print(*result, f"{time.perf_counter() - start:.1f} s")
+
+
 def num_bytes(lake: Path) -> int:
     return sum(path.stat().st_size for path in lake.glob("*.parquet"))
 
@@ -87,24 +109,20 @@ def demo(folder: Path) -> str | None:
     """Run the demo in an empty folder; return a description of the problem, or None."""
     lake = folder / "lake"
     path = str(lake)
-    spark = start_spark(folder)
-
-    start = time.perf_counter()
-    make_lake(spark, lake)
-    size = num_bytes(lake)
-    print(
-        f"lake: {NUM_ROWS:,} rows, {NUM_FILES} files of {ROW_GROUPS_PER_FILE} row groups, "
-        f"{size / 1e6:.0f} MB, written by Spark in {time.perf_counter() - start:.1f} s"
-    )
+    with step("start Spark"):
+        spark = start_spark(folder)
+    with step(f"write {NUM_ROWS:,} rows to {NUM_FILES} files of {ROW_GROUPS_PER_FILE} row groups, by Spark") as result:
+        make_lake(spark, lake)
+        size = num_bytes(lake)
+        result.append(f"{size / 1e6:.0f} MB,")
     row = spark.read.parquet(path).where(f"sequence = {random.randrange(NUM_ROWS)}").first()
     assert row is not None
-    start = time.perf_counter()
-    parquet_bloom.spark.embed(spark, path, COLUMNS, fpp=FPP)
-    print(
-        f"embed: filters of {' and '.join(COLUMNS)} at fpp {FPP:g}, {(num_bytes(lake) - size) / 1e6:.0f} MB, "
-        f"embedded by Spark in {time.perf_counter() - start:.1f} s"
-    )
-    for where in (f"request_id = '{row['request_id']}'", f"at = timestamp_micros({row['sequence']}L * 7919)"):
+    with step(f"embed filters of {' and '.join(COLUMNS)} with an fpp of {FPP:g}, by Spark") as result:
+        parquet_bloom.spark.embed(spark, path, COLUMNS, fpp=FPP)
+        added = num_bytes(lake) - size
+        result.append(f"{added / 1e6:.0f} MB, {added / size:.0%} of the lake,")
+    created = FIRST + row["sequence"] * STEP
+    for where in (f"request_id = '{row['request_id']}'", f"created = TIMESTAMP '{created:%Y-%m-%d %H:%M:%S.%f}'"):
         problem = compare(spark, path, where)
         if problem:
             return f"{where}: {problem}"
@@ -152,4 +170,7 @@ def rows_read(frame: DataFrame) -> int:
 if __name__ == "__main__":
     sys.stdout.reconfigure(line_buffering=True)  # type: ignore[union-attr]  # through a pipe, too
     with tempfile.TemporaryDirectory(prefix="parquet_bloom demo ", ignore_cleanup_errors=True) as name:
-        sys.exit(demo(Path(name)))
+        problem = demo(Path(name))
+    if problem:
+        sys.exit(problem)
+    print(NEXT)

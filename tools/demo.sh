@@ -5,4 +5,5 @@ set -uo pipefail
 . "$(dirname "$0")/setup.sh"
 
 prepare spark java
-exec "$python" tools/demo.py "$@" </dev/null
+# The JVM warns of a module that Spark itself asks for.
+exec "$python" tools/demo.py </dev/null 2> >(grep --line-buffered -v 'incubator modules: jdk.incubator.vector' >&2)

@@ -22,18 +22,27 @@ fail() {
     exit 1
 }
 
-# quietly WHAT COMMAND...: a line with the time it took, and the command's whole output only when it fails.
+# quietly WHAT COMMAND...: a line with the time it took, a dot for each 10 s of it, and the command's output only when it fails:
+# all of it, or with `shown=N` set the N lines of it that say most.
 quietly() {
-    local what=$1 log status=0 start=$SECONDS
+    local what=$1 log status=0 start=$SECONDS dots
     shift
     log=$(mktemp)
     printf '%s ...' "$what"
+    (while sleep 10 && kill -0 $$ 2>/dev/null; do printf .; done) &
+    dots=$!
     "$@" >"$log" 2>&1 </dev/null || status=$?
+    { kill "$dots" && wait "$dots"; } 2>/dev/null
     if [ "$status" -eq 0 ]; then
         echo " $((SECONDS - start)) s"
-    else
+    elif [ -z "${shown:-}" ]; then
         echo " failed"
         cat "$log" >&2
+    else
+        echo " failed"
+        { grep -iE '(^|[^a-z])(fatal )?error([^a-z]|$)|No space|not found' "$log" || cat "$log"; } | uniq | tail -n "$shown" | cut -c1-300 >&2
+        echo "The whole output is in $log" >&2
+        return "$status"
     fi
     rm -f "$log"
     return "$status"
@@ -71,10 +80,10 @@ prepare_machine() { # [java] [jdk] [c++] [clang] [qemu]
         fail "Please install $(purposes "$missing") (on Debian: apt-get install $(packages "$missing")), then try again."
     fi
 
-    quietly "apt-get update" apt_get update || fail "apt-get update failed"
+    shown=5 quietly "apt-get update" apt_get update || fail "apt-get update failed"
     install=$(packages "$missing" | sed "s/openjdk-17-/openjdk-$(java_release)-/g")
     # shellcheck disable=SC2086 # a word is a package
-    quietly "apt-get install $install" install_packages $install ||
+    shown=5 quietly "apt-get install $install" install_packages $install ||
         fail "apt-get could not install $install"
     missing=$("$base" tools/machine.py lacks "$@") || exit 1
     [ -z "$missing" ] || fail "Please install for $base what apt-get did not bring: $(purposes "$missing")"
@@ -112,10 +121,10 @@ prepare_environment() { # EXTRA
         fi
         rm -rf "$venv"
         mkdir "$venv" && touch "$venv/made-by-tools"
-        quietly "python -m venv .venv" "$base" -m venv "$venv" || fail "cannot make .venv"
+        shown=5 quietly "python -m venv .venv" "$base" -m venv "$venv" || fail "cannot make .venv"
     fi
     mapfile -t requirements <<<"$requirements"
-    quietly "pip install into .venv ($1)" pip_install --constraint tools/requirements.lock "${requirements[@]}" || fail "pip could not install the packages"
+    shown=5 quietly "pip install into .venv ($1)" pip_install --constraint tools/requirements.lock "${requirements[@]}" || fail "pip could not install the packages"
     printf '%s\n' "$home" "$wanted" ${others:+"$others"} >"$venv/complete"
 }
 
@@ -134,7 +143,7 @@ prepare_build() {
     if [ "$(cat "$venv/built" 2>/dev/null)" = "$(build_key)" ]; then return 0; fi
     rm -f "$venv/built"
     find parquet_bloom -name '*.so' -delete
-    quietly "build parquet_bloom" \
+    shown=5 quietly "build parquet_bloom" \
         "$python" -m pip install --disable-pip-version-check --no-input --quiet \
         --no-build-isolation --no-deps --editable . || fail "parquet_bloom could not be built"
     build_key >"$venv/built"
