@@ -130,6 +130,13 @@ class _Common(CommandOptions):
         multiple=True,
         callback=_parse_pairs,
     )
+    totals = flag("Print the totals alone: one line on stdout, or the JSON document without its rows.")
+    quiet = flag(
+        "Print nothing but errors, and data that was asked for: rows of find, get and locate, files of index lookup, "
+        "and whatever --format is given for.",
+        "-q",
+        "--quiet",
+    )
     verbose = flag("Print more on stderr: each file, and the time of each step.", "-v", "--verbose")
 
 
@@ -157,6 +164,7 @@ def command(
     options: type[O],
     *,
     storage: bool = True,
+    totals: bool = True,
     cls: type[click.Command] = OnceCommand,
     **settings: Any,
 ) -> Callable[[Callable[[Output, O], int]], click.Command]:
@@ -168,12 +176,13 @@ def command(
     ----------
     name : name of the command, preceded by that of its group.
     storage : whether it opens files that may be on an object store.
+    totals : whether it has totals besides its rows.
     cls, settings : class of the command, and settings of its context.
     """
     texts: list[str] = []
     params = [*_make_parameters(options, texts), *_make_parameters(_Common, texts)]
-    if not storage:
-        params = [parameter for parameter in params if parameter.name != "storage_options"]
+    lacking = {name for name, there in (("storage_options", storage), ("totals", totals)) if not there}
+    params = [parameter for parameter in params if parameter.name not in lacking]
 
     def decorate(function: Callable[[Output, O], int]) -> click.Command:
         text, _, end = inspect.cleandoc(function.__doc__ or "").partition("\n\nExit codes: ")
@@ -185,7 +194,11 @@ def command(
             storage_options = values.get("storage_options")
             filesystem = resolve_filesystem(None, storage_options)
             format = "json" if values["as_json"] else values["format"]
-            output = Output(name, format, values["color"], values["verbose"], filesystem, storage_options)
+            chosen = {each: values.get(each, False) for each in ("verbose", "quiet", "totals")}
+            _require_clear(chosen, format)
+            output = Output(
+                name, format, values["color"], **chosen, filesystem=filesystem, storage_options=storage_options
+            )
             output.skips_broken = values.get("skip_broken", False)
             click.get_current_context().find_root().obj = output
             return function(output, options(values))
@@ -194,6 +207,15 @@ def command(
         return cls(short_name, callback=run, params=params, help=text, epilog=epilog, context_settings=settings)
 
     return decorate
+
+
+def _require_clear(chosen: Mapping[str, bool], format: str) -> None:
+    """Raise click.UsageError for options of the output that contradict each other."""
+    given = [f"--{name}" for name, is_given in chosen.items() if is_given]
+    if len(given) > 1:
+        raise usage_error(f"{' and '.join(given)} exclude each other")
+    if chosen["totals"] and format not in ("table", "json"):
+        raise usage_error(f"--totals is for --format table and json: {format} has rows alone")
 
 
 _WORDS = re.compile(r"""(?:[^\s"']|"[^"]*"|'[^']*')+""")

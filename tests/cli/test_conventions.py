@@ -104,6 +104,46 @@ def test_v_tells_where_time_went(made, run):
     assert told in run("verify", "lake", "-v").err
 
 
+DATA = ("find", "get", "locate", "index lookup")  # which print what was asked for, however quiet they are
+ALONE = ("size", "index append", "index compact")  # whose rows are few, and all there is
+
+
+def test_a_quiet_command_prints_what_was_asked_for_alone(made, run):
+    for command, arguments in COMMANDS.items():
+        loud, quiet = run(*arguments), run(*arguments, "-q")
+        assert (quiet.code, quiet.err) == (loud.code, ""), command
+        assert quiet.out == (loud.out if command in DATA else ""), command
+        assert run(*arguments, "--quiet", "--json").document.keys() == run(*arguments, "--json").document.keys()
+        assert "--verbose and --quiet exclude each other" in run(*arguments, "-qv").err
+    failed = run("verify", "lake", "nowhere", "-q")
+    assert (failed.code, failed.out) == (2, "")
+    assert failed.err == "error: nowhere: there is no such file or folder\n"
+    assert run("spark-archive", "-o", "env.tar", "--without", "numpy", "--without", "pyarrow", "-q").out == ""
+
+
+def test_totals_are_a_line_or_a_document_without_rows(made, run):
+    for command, arguments in COMMANDS.items():
+        if command in ALONE:
+            assert "no such option '--totals'" in run(*arguments, "--totals").err
+            continue
+        whole, totals = run(*arguments), run(*arguments, "--totals")
+        assert totals.code == whole.code, command
+        assert totals.out.count("\n") == 1, command
+        assert untimed(totals.out + totals.err) == untimed(whole.err), command  # what remains is no total
+        document = run(*arguments, "--json").document
+        rows = next(key for key, value in document.items() if isinstance(value, list))
+        assert run(*arguments, "--json", "--totals").document.keys() == document.keys() - {rows}, command
+        assert "--totals is for --format table and json" in run(*arguments, "--totals", "--format", "csv").err
+    done = run("find", "lake", "--where", "id = 4250", "-o", "found.csv", "--totals")
+    assert done.out.startswith("5 rows in found.csv; read ")
+    assert len(Path("found.csv").read_text().splitlines()) == 6
+
+
+def untimed(text: str) -> str:
+    """Leave out what caches change: requests and bytes."""
+    return re.sub(r"\d+ requests?, [\d.]+ \w+", "", text)
+
+
 @each
 def test_a_broken_file_among_many_is_reported_and_the_rest_goes_on(command, lake, run):
     complete = run(command, "lake", *WITH_PATHS[command], "--json").document

@@ -20,7 +20,7 @@ from ..command import CommandOptions, command, group, option
 from ..options.path_options import MatchedPaths, check_output
 from ..options.shared_options import OPTIONAL_PATHS, columns_option
 from ..options.table_options import TableVersion, find_inputs
-from ..output.output import Output, write_text
+from ..output.output import Output
 from ..output.row_formats import Column
 from ..rewrite_files import run_over_files
 
@@ -155,8 +155,7 @@ def advise(output: Output, given: AdviseOptions) -> int:
             report.to_html(given.html, filesystem=output.filesystem)
         rows.add_all(_row(advice, report) for advice in sorted(report.columns, key=_rank))
         rows.facts |= report.to_dict() | inputs.facts
-    if output.format == "table":
-        _say_commands(report)
+    _say_commands(output, report)
     output.summary(_summary(report))
     return output.exit_code()
 
@@ -176,7 +175,7 @@ def _row(advice: ColumnAdvice, report: AdviceReport) -> dict[str, Any]:
     }
 
 
-def _say_commands(report: AdviceReport) -> None:
+def _say_commands(output: Output, report: AdviceReport) -> None:
     """Print the commands to run next on stdout, as they are part of the result."""
     commands = [("to embed what is advised:", report.command), ("to know more:", report.open_question)]
     if report.orc_calls:
@@ -184,7 +183,7 @@ def _say_commands(report: AdviceReport) -> None:
         commands += [("to write ORC files with what is advised, on Spark:", spark), ("by pyarrow:", pyarrow)]
     lines = [f"{head}\n    {printable(command)}\n" for head, command in commands if command]
     if lines:
-        write_text("\n" + "".join(lines))
+        output.text("\n" + "".join(lines))
 
 
 def _summary(report: AdviceReport) -> str:

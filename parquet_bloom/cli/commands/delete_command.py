@@ -96,7 +96,7 @@ def delete(output: Output, given: DeleteOptions) -> int:
         document = report.to_dict()
         printed.facts |= {name: document[name] for name in ("rows_after", "later_files", "still_held")}
     output.summary(_summarize(report, table.kind))
-    say = output.detail if report.rows_after is None else output.summary  # a request to erase ends with its report
+    say = output.detail if report.rows_after is None else output.remark  # a request to erase ends with its report
     for line in report.lines_after_files:
         say(line)
     return output.exit_code()

@@ -113,5 +113,7 @@ def _print(output: Output, report: EraseReport) -> None:
         rows.add_all(document["files"])
         names = ("lake", "on", "where", "keys", "dry_run", "started", "seconds", "rows_after", "still_held")
         rows.facts |= {"totals": totals} | {name: document[name] for name in names}
-    for line in report.lines_after_files:
-        output.summary(line)
+    summary, *more = report.lines_after_files
+    output.summary(summary)
+    for line in more:
+        output.remark(line)

@@ -108,7 +108,8 @@ def find(output: Output, given: FindOptions) -> int:
     output.report_mistakes()
     mistaken = any(isinstance(error, PredicateError) for error in output.failures)
     is_complete = not is_stopped and len(output.failures) == num_errors
-    output.note(f"{what}; {describe_plan(report, is_complete=is_complete, with_doubts=not mistaken)}")
+    plan = describe_plan(report, is_complete=is_complete, with_doubts=not mistaken)
+    output.summary(f"{what}; {plan}", in_any_format=True)
     return output.exit_code(GOOD if num_rows else BAD)
 
 

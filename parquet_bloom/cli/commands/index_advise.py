@@ -109,10 +109,10 @@ def advise(output: Output, given: IndexAdviseOptions) -> int:
         rows.facts |= {"column": advice.column, "page_index": advice.page_index}
         rows.facts |= {"reason": advice.reason, "create_command": advice.command or None}
         rows.facts["totals"] = {"files": advice.files, "rows": advice.rows, "sampled_files": advice.sampled_files}
-    output.summary(advice.reason)
+    output.remark(advice.reason)
     if pieces := advice.describe_pieces():
-        output.summary(pieces)
+        output.remark(pieces)
     if advice.command:
-        output.summary(advice.command)
+        output.remark(advice.command)
     output.summary(f"by {count(advice.sampled_files, 'file')} of {advice.files:,}, about {count(advice.rows, 'row')}")
     return output.exit_code(BAD if advice.recommended is None else GOOD)

@@ -89,7 +89,7 @@ class CreateOptions(CommandOptions):
     )
 
 
-@command("index create", CreateOptions)
+@command("index create", CreateOptions, totals=False)
 def create(output: Output, given: CreateOptions) -> int:
     """Create an empty index of columns, in a folder that does not exist yet, or is empty.
 
@@ -164,7 +164,7 @@ class AppendOptions(CommandOptions):
     jobs: int | None = THREAD_JOBS
 
 
-@command("index append", AppendOptions)
+@command("index append", AppendOptions, totals=False)
 def append(output: Output, given: AppendOptions) -> int:
     """Index the files of PATHs or of a table; without either, the files of the lake recorded in the index.
 
@@ -208,7 +208,7 @@ def append(output: Output, given: AppendOptions) -> int:
     for column, files in report.uncovered.items():
         file, problem = next(iter(files.items()))
         total = f", {count(len(files), 'file')} in all" if len(files) > 1 else ""
-        output.summary(f"{file}: column '{column}' is not indexed: {problem}{total}")
+        output.remark(f"{file}: column '{column}' is not indexed: {problem}{total}")
     return output.exit_code()
 
 
@@ -233,7 +233,7 @@ class CompactOptions(CommandOptions):
     )
 
 
-@command("index compact", CompactOptions)
+@command("index compact", CompactOptions, totals=False)
 def compact(output: Output, given: CompactOptions) -> int:
     """Merge an index's segments into one, and drop entries of files removed from the index or gone from the lake.
 
@@ -264,7 +264,7 @@ class RemoveOptions(CommandOptions):
     )
 
 
-@command("index remove", RemoveOptions)
+@command("index remove", RemoveOptions, totals=False)
 def remove(output: Output, given: RemoveOptions) -> int:
     """Remove files from an index: from then on lookups list those that still are in the lake for every value.
 

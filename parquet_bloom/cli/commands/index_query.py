@@ -109,7 +109,7 @@ def lookup(output: Output, given: LookupOptions) -> int:
         unindexed = len(index.unindexed)
     num_candidates = sum(map(len, answers))
     files = len({candidate.path for answer in answers for candidate in answer})
-    with output.rows("candidates", LOOKUP_COLUMNS) as rows:
+    with output.rows("candidates", LOOKUP_COLUMNS, asked_for=True) as rows:
         for value, answer in zip(texts, answers, strict=True):
             rows.add_all(each.to_dict() | {"value": value, "file": each.path} for each in answer)
         rows.facts |= {"column": column, "doubts": answers.doubts}

@@ -51,7 +51,7 @@ class ZonesOptions(CommandOptions):
     jobs: int | None = THREAD_JOBS
 
 
-@command("zones build", ZonesOptions)
+@command("zones build", ZonesOptions, totals=False)
 def build(output: Output, given: ZonesOptions) -> int:
     """Build a zone index of a column: a Bloom filter for every few thousand rows, in the schema of Lance's index.
 

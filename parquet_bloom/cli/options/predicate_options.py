@@ -114,7 +114,7 @@ class PredicateOptions(CommandOptions):
                 zones=list(self.zones) or None,
             )
         for note in report.index_notes:
-            output.summary(note)
+            output.remark(note)
         for doubt in report.index_doubts:
             output.note(f"the index was not fully used, so more may be read: {doubt}")
         for doubt in truncate_list(report.zone_doubts):

@@ -267,7 +267,7 @@ def read_inputs(table: Table, output: Output) -> Inputs:
     if output.filesystem is None:
         output.filesystem = resolve_filesystem(None, table.storage_options or snapshot.storage_options)
     read = table_snapshot.ReadTable(snapshot, table)
-    output.summary(str(read))
+    output.remark(str(read))
     files = [MatchedPaths(file.path, snapshot.root, True) for file in snapshot.files]
     facts = {"kind": read.kind, "name": read.name, "version": snapshot.version, "id": snapshot.table_id}
     return Inputs(files, read, {"table": facts})

@@ -24,7 +24,7 @@ from ...errors import (
 )
 from ...redaction import without_secrets
 from ...util.messages import count
-from .row_formats import Column, CsvRows, JsonRows, PrintedRows, RowWriter, Write
+from .row_formats import Column, CsvRows, FactsAlone, JsonRows, PrintedRows, RowWriter, Write
 
 if TYPE_CHECKING:
     from ...util.progress import Bar
@@ -54,6 +54,8 @@ class Output:
     format : "table", "json", "ndjson" or "csv".
     color : "auto", "always" or "never".
     verbose : whether to print more on stderr.
+    quiet : whether to print nothing but errors and data that was asked for.
+    totals : whether to print the totals alone, on stdout.
     filesystem : file system of the command's paths.
     storage_options : the options that the file system was created with.
 
@@ -70,6 +72,8 @@ class Output:
         format: str = "table",
         color: str = "auto",
         verbose: bool = False,
+        quiet: bool = False,
+        totals: bool = False,
         filesystem: object | None = None,
         storage_options: Mapping[str, str] | None = None,
     ) -> None:
@@ -78,6 +82,8 @@ class Output:
         self.storage_options = storage_options or None
         self.format = format
         self.verbose = verbose
+        self.quiet = quiet
+        self.totals = totals
         self.failures: list[ParquetBloomError] = []
         self.skips_broken = False
         self.skipped: list[ParquetBloomError] = []
@@ -96,6 +102,7 @@ class Output:
         of_lake: bool = False,
         write: Write | None = None,
         format: str | None = None,
+        asked_for: bool = False,
     ) -> Iterator[RowWriter]:
         """Open a writer of the command's rows, called `name`; they are printed as they come, a table at the end.
 
@@ -105,8 +112,9 @@ class Output:
         ----------
         of_lake : whether they are records of the lake, as in `RowWriter`; a table of them is laid out in blocks.
         write, format : destination and format; None for standard output and the format of the command.
+        asked_for : whether a table of them is printed even if the output is quiet, as one of records is.
         """
-        rows = self._make_writer(name, columns, of_lake, write, format or self.format)
+        rows = self._make_writer(name, columns, of_lake, write, format or self.format, asked_for)
         rows.begin()
         try:
             yield rows
@@ -121,8 +129,10 @@ class Output:
         rows.end()
 
     def _make_writer(
-        self, name: str, columns: Sequence[Column], of_lake: bool, write: Write | None, format: str
+        self, name: str, columns: Sequence[Column], of_lake: bool, write: Write | None, format: str, asked_for: bool
     ) -> RowWriter:
+        if write is None and (self.totals or (self.quiet and format == "table" and not (of_lake or asked_for))):
+            return FactsAlone(columns, write_utf8, of_lake, self.command if format == "json" else None)
         terminal = write is None and is_terminal(sys.stdout)
         if format == "table":
             import shutil
@@ -144,10 +154,23 @@ class Output:
 
     # ------------------------------------------------------------------------------------------------ all else
 
-    def summary(self, text: str) -> None:
-        """Print a summary line for people; the other formats hold the totals themselves."""
+    def text(self, text: str) -> None:
+        """Print text for people that belongs to the rows, on stdout."""
+        if self.format == "table" and not (self.quiet or self.totals):
+            write_text(text)
+
+    def summary(self, text: str, in_any_format: bool = False) -> None:
+        """Print the line of totals for people; the other formats hold the totals themselves."""
+        text += f"; {count(len(self.skipped), 'file')} skipped" if self.skipped else ""
+        if self.totals and self.format == "table":
+            self._write_table(f"{printable(text)}\n")
+        elif self.format == "table" or in_any_format:
+            self.note(text)
+
+    def remark(self, text: str) -> None:
+        """Print a line for people on stderr that is no total; the other formats hold what it says."""
         if self.format == "table":
-            self.note(text + (f"; {count(len(self.skipped), 'file')} skipped" if self.skipped else ""))
+            self.note(text)
 
     def detail(self, text: str) -> None:
         """Print a line with `-v` only."""
@@ -155,7 +178,12 @@ class Output:
             self.note(text)
 
     def note(self, text: str) -> None:
-        """Print one line on stderr."""
+        """Print one line on stderr, unless the output is quiet."""
+        if not self.quiet:
+            self.warn(text)
+
+    def warn(self, text: str) -> None:
+        """Print one line on stderr in any case."""
         self._say(printable(text))
 
     def error(self, problem: object) -> None:
@@ -227,7 +255,9 @@ class Output:
         from ...util.progress import Bar
 
         # Rows printed as they come would be mixed with the bar.
-        visible = is_terminal(sys.stderr) and not (self.format != "table" and is_terminal(sys.stdout))
+        visible = (
+            not self.quiet and is_terminal(sys.stderr) and not (self.format != "table" and is_terminal(sys.stdout))
+        )
         with Bar(self.command, total, visible, self._colored(sys.stderr), unit) as bar:
             self._bar = bar
             try:

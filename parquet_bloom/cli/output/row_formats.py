@@ -386,6 +386,28 @@ class JsonRows(RowWriter):
         return ("]" if self._before == "\n" else "\n]") + facts + "\n"
 
 
+class FactsAlone(RowWriter):
+    """Writes no rows: a JSON document of the facts, or nothing.
+
+    Parameters
+    ----------
+    command : that of the document; None for nothing.
+    """
+
+    def __init__(self, columns: Sequence[Column], write: Write, of_lake: bool, command: str | None) -> None:
+        super().__init__(columns, write, of_lake)
+        self._command = command
+
+    def add_all(self, rows: Iterable[Row]) -> None:
+        for _ in rows:  # it may count them
+            pass
+
+    def _tail(self) -> str:
+        if self._command is None:
+            return ""
+        return to_json({"schema_version": SCHEMA_VERSION, "command": self._command} | redacted_in(self.facts)) + "\n"
+
+
 def to_json(value: Any) -> str:
     """Format as JSON on one line: NaN and infinities become null, and only unprintable characters are escaped."""
     text = json.dumps(_with_nulls(value), ensure_ascii=False, allow_nan=False)
