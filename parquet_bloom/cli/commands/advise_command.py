@@ -63,8 +63,8 @@ def _detail(row: Any) -> bool:
 
 COLUMNS = (
     Column("verdict", "filter?"),
-    Column("column", "column", folds=True),
-    Column("type", "type", folds=True),
+    Column("column", "column"),
+    Column("type", "type"),
     Column("row_groups", "row groups", right=True, usual=_detail),
     Column("filtered", "have one", right=True, usual=lambda row: row["filtered"] == 0, sinks=True),
     Column("num_values", "values", right=True, usual=_detail),
@@ -81,10 +81,10 @@ COLUMNS = (
     Column("skipped_absent", "absent", right=True, text=_percent),
     Column("sizes", "bytes of filters", usual=_detail),
     Column("shares", "share of the files", text=_shares, usual=_detail),
-    Column("filter_fpp", "fpp now", right=True, rare=lambda row: row["filter_fpp"] is None, sinks=True),
-    Column("together", "a stripe", right=True, rare=lambda row: row["together"] <= 1, usual=_detail),
-    Column("row_group_fpp", "fpp of each", right=True, rare=lambda row: row["together"] <= 1, usual=_detail),
-    Column("engines", "asked by", text=_engines, folds=True, sinks=True),
+    Column("filter_fpp", "fpp now", right=True, usual=lambda row: row["filter_fpp"] is None, sinks=True),
+    Column("together", "a stripe", right=True, usual=lambda row: row["together"] <= 1),
+    Column("row_group_fpp", "fpp of each", right=True, usual=lambda row: row["together"] <= 1),
+    Column("engines", "asked by", text=_engines, sinks=True),
     Column("reason", "why", below=True),
 )
 

@@ -18,10 +18,10 @@ from ..output.output import BAD, Output
 from ..output.row_formats import Column, text_or_blank
 
 COLUMNS = (
-    Column("file", "file", folds=True),
+    Column("file", "file"),
     Column("rows", "rows", right=True),
     Column("how", "how"),
-    Column("output", "new file", text=text_or_blank, usual=lambda row: row["output"] is None, folds=True),
+    Column("output", "new file", text=text_or_blank, usual=lambda row: row["output"] is None),
     Column("new_size", "new size", right=True, text=text_or_blank, usual=lambda row: row["new_size"] is None),
 )
 

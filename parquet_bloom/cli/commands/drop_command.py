@@ -17,7 +17,7 @@ DROP = RewriteCommand(
     grows=False,
     columns=(
         Column("row_group", "row group", right=True),
-        Column("column", "column", folds=True),
+        Column("column", "column"),
         Column("num_bytes", "bytes", right=True),
         Column("freed", "freed"),
     ),

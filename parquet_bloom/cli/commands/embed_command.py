@@ -34,8 +34,8 @@ if TYPE_CHECKING:
 
 
 COLUMNS = (
-    Column("file", "file", folds=True),
-    Column("output", "new file", folds=True),
+    Column("file", "file"),
+    Column("output", "new file"),
     Column("filters", "filters", right=True),
     Column("bytes_added", "bytes added", right=True),
     Column("new_size", "new size", right=True),
@@ -51,7 +51,7 @@ EMBED = RewriteCommand(
     grows=True,
     columns=(
         Column("row_group", "row group", right=True),
-        Column("column", "column", folds=True),
+        Column("column", "column"),
         Column("ndv", "ndv", right=True),
         Column("num_bytes", "bytes", right=True),
         Column("fpp", "fpp", right=True),

@@ -20,8 +20,8 @@ from ..output.output import BAD, GOOD, Output
 from ..output.row_formats import Column
 
 COLUMNS = (
-    Column("file", "file", folds=True),
-    Column("output", "output", folds=True, usual=lambda row: row["output"] == row["file"]),
+    Column("file", "file"),
+    Column("output", "output", usual=lambda row: row["output"] == row["file"]),
     Column("rows", "rows", right=True),
     Column("rows_left", "rows left", right=True),
     Column("row_groups_rewritten", "row groups rewritten", right=True),

@@ -18,7 +18,7 @@ from ..output.row_formats import Column
 COLUMNS = (
     Column("recommended", "choose", text=lambda value: "yes" if value else "-"),
     Column("granularity", "granularity", text=lambda value: value.replace("_", " ")),
-    Column("zone_rows", "zone rows", right=True, rare=lambda row: row["zone_rows"] is None),
+    Column("zone_rows", "zone rows", right=True, usual=lambda row: row["zone_rows"] is None),
     Column("units", "units", right=True, text=lambda value: f"{value:,}"),
     Column("values", "values", right=True, text=lambda value: f"{value:,}"),
     Column("bytes_a_value", "bytes a value", right=True, text=lambda value: f"{value:.2f}"),
@@ -28,14 +28,14 @@ COLUMNS = (
         "of the text",
         right=True,
         text=lambda value: f"{value:.0%}",
-        rare=lambda row: row["text_share"] is None,
+        usual=lambda row: row["text_share"] is None,
     ),
     Column("candidates", "named", right=True, text=lambda value: f"{value:.2f}"),
     Column("bytes_read", "reads", right=True, text=lambda value: f"{value:,}"),
     Column("pages_read", "pages", right=True, text=lambda value: "?" if value is None else f"{value:.1f}"),
     Column("bytes_read_without_pages", "or reads", right=True, text=lambda value: f"{value:,}"),
-    Column("pieces", "pieces", rare=lambda row: True),  # a line below the table has them
-    Column("piece_bytes", "piece bytes", rare=lambda row: True),
+    Column("pieces", "pieces", usual=lambda row: True),  # a line below the table has them
+    Column("piece_bytes", "piece bytes", usual=lambda row: True),
 )
 
 

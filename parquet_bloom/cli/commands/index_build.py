@@ -22,13 +22,13 @@ from ..output.output import Output
 from ..output.row_formats import Column
 
 CREATED_COLUMNS = (
-    Column("index", "index", folds=True),
+    Column("index", "index"),
     Column("layout", "layout"),
     Column("granularity", "granularity", text=lambda value: value.replace("_", " ")),
-    Column("zone_rows", "zone rows", right=True, rare=lambda row: row["zone_rows"] is None),
+    Column("zone_rows", "zone rows", right=True, usual=lambda row: row["zone_rows"] is None),
     Column("settings", "settings", folds=True),
-    Column("columns", "columns", folds=True),
-    Column("lake", "lake", folds=True, text=lambda value: "; ".join(value) or "-"),
+    Column("columns", "columns"),
+    Column("lake", "lake", text=lambda value: "; ".join(value) or "-"),
 )
 
 

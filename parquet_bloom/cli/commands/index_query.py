@@ -23,7 +23,7 @@ from ..output.output import BAD, GOOD, Output
 from ..output.row_formats import Column
 
 LOOKUP_COLUMNS = (
-    Column("value", "value", folds=True),
+    Column("value", "value"),
     Column(
         "row_groups",
         "row groups",
@@ -34,10 +34,10 @@ LOOKUP_COLUMNS = (
         "rows",
         "rows",
         text=lambda value: "all" if value is None else "; ".join(map(_format_ranges, value)),
-        rare=lambda row: row["rows"] is None,
+        usual=lambda row: row["rows"] is None,
         folds=True,
     ),
-    Column("file", "file", folds=True),
+    Column("file", "file"),
 )
 
 _NUMBER = re.compile(r"-\d+(\.\d+)?([eE][+-]?\d+)?", re.ASCII)
@@ -213,7 +213,7 @@ def check(output: Output, given: CheckOptions) -> int:
 
 
 STATS_COLUMNS = (
-    Column("column", "column", folds=True),
+    Column("column", "column"),
     Column("values", "values", right=True, text=lambda value: f"{value:,}"),
     Column("num_bytes", "bytes", right=True, text=lambda value: f"{value:,}"),
     Column("bytes_a_value", "bytes a value", right=True, text=lambda value: "-" if value is None else f"{value:.2f}"),

@@ -19,8 +19,8 @@ from ..output.output import Output
 from ..output.row_formats import Column
 
 COLUMNS = (
-    Column("index", "index", folds=True),
-    Column("column", "column", folds=True),
+    Column("index", "index"),
+    Column("column", "column"),
     Column("files", "files", right=True),
     Column("failed", "failed", right=True),
     Column("row_groups", "row groups", right=True),

@@ -30,7 +30,7 @@ COLUMNS = (
     Column("num_bytes", "bytes", right=True),
     Column("fill", "fill", right=True, text=lambda value: "-" if value is None else f"{value:.1%}"),
     Column("state", "state", usual=_is_current),
-    Column("file", "file", folds=True),
+    Column("file", "file"),
 )
 
 

@@ -135,12 +135,8 @@ class Output:
             return FactsAlone(columns, write_utf8, of_lake, self.command if format == "json" else None)
         terminal = write is None and is_terminal(sys.stdout)
         if format == "table":
-            import shutil
-
-            # An exported COLUMNS is meant to set the width in a pipe as well.
-            width = shutil.get_terminal_size().columns if terminal or os.environ.get("COLUMNS") else None
             write = self._write_table if terminal else write_text
-            return PrintedRows(columns, write, of_lake, width, self._colored(sys.stdout))
+            return PrintedRows(columns, write, of_lake, self._colored(sys.stdout))
         write = write or write_utf8
         if format == "csv":
             return CsvRows(columns, write, of_lake, escape=terminal)
