@@ -330,7 +330,7 @@ def test_files_that_cannot_be_read_do_not_hide_the_type(own_lake, run):
 def test_no_files_and_no_file_that_can_be_read(own_lake, run):
     Path("empty").mkdir()
     result = run("find", "empty", *list_keys("id"), stdin="7\n")
-    assert (result.code, result.out, result.errors) == (2, "", ["error: empty: no files in it"])
+    assert (result.code, result.out, result.errors) == (3, "", ["error: empty: no files in it"])
     Path("empty/a.parquet").write_bytes(b"not Parquet at all")
     result = run("find", "empty", *list_keys("id"), stdin="7\n")
     problem = "error: empty/a.parquet: not a Parquet file, or one cut off: it does not end in PAR1"

@@ -9,7 +9,7 @@ from typing import Any, Literal
 
 import click
 
-from ...errors import StorageError
+from ...errors import NoFilesError
 from ...lake.index_manifest import list_lake_roots
 from ...lake.lake_index import LakeIndex
 from ...util.messages import count
@@ -197,7 +197,7 @@ def append(output: Output, given: AppendOptions) -> int:
             roots = [*map(os.fsdecode, listed)] if given.paths else list_lake_roots(recorded)
             is_table = not given.paths and not {"delta", "iceberg"}.isdisjoint(recorded)
             if roots and not is_table:  # a table may be empty; a folder may be a mount that is missing
-                output.fail(StorageError("no files in it", path=", ".join(roots)))
+                output.fail(NoFilesError("no files in it", path=", ".join(roots)))
     with output.rows("appends", APPENDED_COLUMNS) as rows:
         rows.add(report.to_dict() | {"failed": len(report.failed), "values": report.entries})
         rows.facts["uncovered"] = [

@@ -6,7 +6,7 @@ from pathlib import PurePath
 
 import click
 
-from ...errors import ParquetBloomError
+from ...errors import NoFilesError, ParquetBloomError
 from ...storage import is_url
 from ...zones.zone_builder import build as build_zones
 from ...zones.zone_builder import require_outside
@@ -76,7 +76,7 @@ def build(output: Output, given: ZonesOptions) -> int:
     files = [file.path if is_url(file.path) else PurePath(file.path) for file in matched]  # names, never patterns
     if not files:
         if not output.exit_code():  # nothing has been reported
-            output.fail(ParquetBloomError("there are no files to build zones of", column=given.column))
+            output.fail(NoFilesError("there are no files to build zones of", column=given.column))
         return output.exit_code()
     with output.progress(len(files)) as bar, output.step("make zones"):
         report = build_zones(

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, closing, contextmanager
 from typing import TYPE_CHECKING
 
-from ...errors import StorageError
+from ...errors import NoFilesError
 from ...file.metadata_cache import SHARED_CACHE, MetadataCache
 from ...predicate.tree import Node
 from ...scan.model.scan_plan import summarize
@@ -76,7 +76,7 @@ class PredicateOptions(CommandOptions):
                         MatchedPaths(path, root, root is not None) for path, root in index_level.list_live_files(index)
                     ]
                     if not files:  # a mount that is missing, for one
-                        output.fail(StorageError("no files in its lake", path=self.index))
+                        output.fail(NoFilesError("no files in its lake", path=self.index))
             yield Inputs(files) if index.table is None else read_inputs(index.table, output), index
 
     @contextmanager

@@ -19,7 +19,8 @@ from .name_completion import complete_columns
 PATHS_HELP = (
     "A PATH is a file, a folder (with all files below it), a quoted pattern such as 'lake/*/*.parquet', "
     "a URL of any of these on an object store (s3://, gs://, az://, abfss://) or of a file on a web server (https://), "
-    "or - for a list on standard input, one path per line (or NUL-terminated, as by find -print0)."
+    "or - for a list on standard input, one path per line (or NUL-terminated, as by find -print0). "
+    "A PATH that is there and has no files, or a pattern that matches none, is an error of its own: exit code 3."
 )
 
 # The type is for shell completion only; the command itself checks and reports paths.

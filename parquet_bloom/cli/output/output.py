@@ -14,6 +14,7 @@ import click
 
 from ...errors import (
     MalformedFooterError,
+    NoFilesError,
     NotParquetError,
     ParquetBloomError,
     PredicateError,
@@ -29,8 +30,8 @@ from .row_formats import Column, CsvRows, FactsAlone, JsonRows, PrintedRows, Row
 if TYPE_CHECKING:
     from ...util.progress import Bar
 
-GOOD, BAD, ERROR = 0, 1, 2
-"""Exit codes; the help of a command says when it returns BAD."""
+GOOD, BAD, ERROR, NO_FILES = 0, 1, 2, 3
+"""Exit codes; the help of a command says when it returns BAD, NO_FILES is for PATHs without files alone."""
 
 BROKEN = (NotParquetError, TruncatedFileError, MalformedFooterError)
 """Errors of files that are not Parquet files, or not whole ones."""
@@ -229,9 +230,11 @@ class Output:
         self.error(f"a bug, {how}: {type(error).__name__}: {error}")
 
     def exit_code(self, otherwise: int = GOOD) -> int:
-        """Return ERROR if an error was reported, else the given exit code."""
+        """Return ERROR or NO_FILES if an error was reported, else the given exit code."""
         self.report_mistakes()
-        return ERROR if self.failures else otherwise
+        if not self.failures:
+            return otherwise
+        return NO_FILES if all(isinstance(error, NoFilesError) for error in self.failures) else ERROR
 
     def _say(self, text: str) -> None:
         if self._bar is None or not self._bar.say(text):
