@@ -394,7 +394,7 @@ def _recommend(
 def _make_command(lake: object, column: str, chosen: GranularityAdvice) -> str:
     """Return the command that creates an index of a granularity."""
     paths = [str(path) for path in lake] if isinstance(lake, list | tuple) else [str(lake)]
-    words = ["parquet-bloom", "index", "create", "INDEX", column, "--granularity", chosen.granularity]
+    words = ["parquet-bloom", "index", "create", "INDEX", "--column", column, "--granularity", chosen.granularity]
     words += ["--zone-rows", str(chosen.zone_rows)] if chosen.zone_rows else []
     for path in paths:
         words += ["--lake", path]

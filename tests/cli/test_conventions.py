@@ -48,7 +48,7 @@ COMMANDS = {name: [name, "lake", *options] for name, options in WITH_PATHS.items
     "size": ["size", "--ndv", "1e6"],
     "sweep": ["sweep", "lake", "--dry-run"],
     "index append": ["index", "append", "ids.index", "lake"],
-    "index lookup": ["index", "lookup", "ids.index", "id", "4250", "100"],
+    "index lookup": ["index", "lookup", "ids.index", "--column", "id", "4250", "100"],
     "index stats": ["index", "stats", "ids.index"],
     "index compact": ["index", "compact", "ids.index"],
     "zones show": ["zones", "show", "id.zones"],
@@ -220,11 +220,11 @@ def test_names_of_files_are_neither_lost_nor_obeyed(name, tmp_path, monkeypatch,
 
     Path(f"{name}.txt").unlink()
     index = f"./{name}.index"
-    assert run("index", "create", index, "id").code == 0
+    assert run("index", "create", index, "--column", "id").code == 0
     assert run("index", "append", index, path, "-v").code == 0
-    document = run("index", "lookup", index, "id", 2, "--json").document
+    document = run("index", "lookup", index, "--column", "id", 2, "--json").document
     assert document["candidates"][0]["file"] == os.path.abspath(path)
-    for arguments in (["lookup", index, "id", "2"], ["stats", index], ["stats", f"{index}?"]):
+    for arguments in (["lookup", index, "2"], ["stats", index], ["stats", f"{index}?"]):
         done = run("index", *arguments)
         assert all(c.isprintable() or c == "\n" for c in done.out + done.err)
     assert run("index", "check", index, "--sample", "1").code == 0
@@ -270,8 +270,8 @@ def test_bad_input_is_one_line_and_changes_nothing(lake, refused):
         ("find lake --were 'id = 1'", "; did you mean '--where'? (see parquet-bloom find --help)"),
         ("find lake --case", "; did you mean '--case-sensitive' or '--case-insensitive'? (see parquet-bloom find"),
         ("index lookup x --colum id", "; did you mean '--column'? (see parquet-bloom index lookup --help)"),
-        ("index lookup x id 5 --jsn", "'--jsn'; did you mean '--json'? (see parquet-bloom index lookup"),
-        ("index lookup x id 5 -6x", "no such option '-6x'"),
+        ("index lookup x --column id 5 --jsn", "'--jsn'; did you mean '--json'? (see parquet-bloom index lookup"),
+        ("index lookup x --column id 5 -6x", "no such option '-6x'"),
         ("find lake --uri x", "no such option '--uri' (see parquet-bloom find --help)"),
         ("show lake --html x", "no such option '--html' (see parquet-bloom show --help)"),
         ("size --ids 3", "no such option '--ids' (see parquet-bloom size --help)"),
@@ -281,7 +281,7 @@ def test_bad_input_is_one_line_and_changes_nothing(lake, refused):
         ("find lake --where='id = 4250' --limit=1 --limit 2", "--limit is given twice, and has one value"),
         ("find lake --keys a --keys b --key-column id", "--keys is given twice, and has one value"),
         ("embed lake --column id -o x --output y", "--output is given twice, and has one value"),
-        ("index lookup x id 1 --timezone UTC --timezone UTC", "--timezone is given twice, and has one value"),
+        ("index lookup x --column id 1 --timezone UTC --timezone UTC", "--timezone is given twice, and has one value"),
         # Targets
         ("embed x --in-place", "missing option '--column'"),
         ("embed x --column id", "no target given: add -o PATH, --in-place or --dry-run"),
@@ -313,7 +313,16 @@ def test_bad_input_is_one_line_and_changes_nothing(lake, refused):
         ("locate lake --key id=1 --as delta -o a.parquet", "--as delta is for the files of a Delta table"),
         # Conditions
         ("prune x", "missing option '--where'"),
-        ("find lake", "give --where, or --keys"),
+        ("find lake", "give --where, or --key COLUMN=VALUE, or --keys"),
+        ("find lake --key id=1 --keys a.txt --key-column id", "--key and --keys exclude each other"),
+        ("find lake --key id=1,tag=x", "--key is of one column here: `get` finds the rows of keys of several columns"),
+        ("find lake --key id", "--key number 1 is not of the form COLUMN=VALUE"),
+        ("find lake --key id=x", "column 'id': "),
+        ("find lake --where 'id = 1' --column id", "'--column'; did you mean '--columns'?"),
+        ("find lake --where 'id = 1' --columns '\"id'", "--columns is no list of names separated by commas"),
+        ("delete t --keys a.txt --on id --dry-run", "no such option '--on'"),
+        ("index create x id", "unexpected extra argument"),
+        ("index advise lake id", "unexpected extra argument"),
         ("find lake --where 'id = 1' --limit 0", "--limit"),
         ("find lake --where 'id = 1' --columns id,,tag", "a column has no name"),
         ("find lake --keys a.txt", "--keys and --key-column go together"),
@@ -342,27 +351,33 @@ def test_bad_input_is_one_line_and_changes_nothing(lake, refused):
         ("advise lake --sample -1", "--sample"),
         ("advise lake --column nobody", "column 'nobody': no such column in any file"),
         # Indexes
-        ("index create x", "no column given: add --column NAME (see parquet-bloom index create --help)"),
-        ("index create x id --expected-values -1", "'-1' is not an integer"),
-        ("index create x id --lake a --delta b", "--lake and --delta exclude each other"),
-        ("index create x id --iceberg-catalog prod", "--iceberg-catalog and --table go together"),
-        ("index create x id --iceberg-catalog p --table a.b --delta x", "--delta and --table exclude each other"),
-        ("index create x id --iceberg-catalog p --table a.b --lake x", "--lake and --table exclude each other"),
-        ("index create x id --iceberg-catalog nowhere --table a.b", "a.b: cannot read the Iceberg table"),
-        ("index create x id --iceberg nowhere", "cannot read the Iceberg table"),
-        ("index create x id --lake nowhere", "nowhere"),
-        ("index create x id id", "columns are one or more different names"),
-        ("index create x id --fingerprint-bits 12", "fingerprint_bits"),
-        ("index create x id --remainder-bits 99", "remainder_bits"),
-        ("index create x id --layout cuckoo --remainder-bits 8", "remainder_bits"),
-        ("index create x id --layout cuckoo --fingerprint-bits 13", "fingerprint_bits"),
-        ("index create broken.parquet id", "broken.parquet: "),
+        ("index create x", "missing option '--column' (see parquet-bloom index create --help)"),
+        ("index create x --column id --expected-values -1", "'-1' is not an integer"),
+        ("index create x --column id --lake a --delta b", "--lake and --delta exclude each other"),
+        ("index create x --column id --iceberg-catalog prod", "--iceberg-catalog and --table go together"),
+        (
+            "index create x --column id --iceberg-catalog p --table a.b --delta x",
+            "--delta and --table exclude each other",
+        ),
+        (
+            "index create x --column id --iceberg-catalog p --table a.b --lake x",
+            "--lake and --table exclude each other",
+        ),
+        ("index create x --column id --iceberg-catalog nowhere --table a.b", "a.b: cannot read the Iceberg table"),
+        ("index create x --column id --iceberg nowhere", "cannot read the Iceberg table"),
+        ("index create x --column id --lake nowhere", "nowhere"),
+        ("index create x --column id --column id", "columns are one or more different names"),
+        ("index create x --column id --fingerprint-bits 12", "fingerprint_bits"),
+        ("index create x --column id --remainder-bits 99", "remainder_bits"),
+        ("index create x --column id --layout cuckoo --remainder-bits 8", "remainder_bits"),
+        ("index create x --column id --layout cuckoo --fingerprint-bits 13", "fingerprint_bits"),
+        ("index create broken.parquet --column id", "broken.parquet: "),
         ("index append x a --iceberg b", "a PATH and --iceberg exclude each other"),
         ("index append x a --memory-limit much", "'much' is not a size such as 512MB or 2GiB"),
         ("index append lake lake", "lake: there is no index"),
         ("index remove x", "missing argument 'PATH...'"),
-        ("index lookup x id", "missing argument 'VALUE...'"),
-        ("index lookup x id 5 --timezone Nowhere", "'Nowhere' is not a known time zone"),
+        ("index lookup x --column id", "missing argument 'VALUE...'"),
+        ("index lookup x --column id 5 --timezone Nowhere", "'Nowhere' is not a known time zone"),
         ("index stats nowhere", "nowhere: there is no index"),
         # Zones
         ("zones build lake -o z.arrow", "missing option '--column'"),

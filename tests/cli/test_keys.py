@@ -369,7 +369,7 @@ def test_an_index_stands_for_its_lake_and_changes_are_noticed(own_lake, run):
 
 
 def test_output_of_get_is_as_of_find(lake, run):
-    arguments = ["lake", "--index", "ids.index", "--key", "id=2001", "--column", "price", "--columns", "at,id"]
+    arguments = ["lake", "--index", "ids.index", "--key", "id=2001", "--columns", "price, at,id"]
     assert run("get", *arguments, "--json").document == {
         "schema_version": 1,
         "command": "get",

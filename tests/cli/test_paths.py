@@ -80,7 +80,7 @@ def test_other_commands_without_files(tmp_path, run, monkeypatch):
         "locate empty --key id=1",
         "erase empty --key id=1 --dry-run",
         "zones build empty --column id -o id.zones",
-        "index advise empty id",
+        "index advise empty --column id",
     ):
         result = run(*command.split())
         assert (result.code, result.out, len(result.errors)) == (3, "", 1), command

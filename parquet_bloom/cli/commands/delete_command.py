@@ -64,10 +64,10 @@ def delete(output: Output, given: DeleteOptions) -> int:
 
     Example:
       parquet-bloom delete events/ --key user_id=42 --dry-run
-      parquet-bloom delete events/ --keys erase.csv --on user_id --commit
-      parquet-bloom delete events/ --keys erase.csv --on user_id --mode rewrite --commit
+      parquet-bloom delete events/ --keys erase.csv --key-column user_id --commit
+      parquet-bloom delete events/ --keys erase.csv --key-column user_id --mode rewrite --commit
       parquet-bloom delete events/ --where "day < DATE '2020-01-01'" --commit --yes
-      parquet-bloom delete --iceberg-catalog prod --table db.events --keys erase.txt --on "lower(email)" --commit
+      parquet-bloom delete --iceberg-catalog prod --table db.events --key "lower(email)=a@b.org" --commit
     """
     change = given.change
     change.require_one()

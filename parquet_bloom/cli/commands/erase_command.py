@@ -65,8 +65,8 @@ def erase(output: Output, given: EraseOptions) -> int:
 
     Example:
       parquet-bloom erase events/ --key user_id=912284217 --dry-run
-      parquet-bloom erase events/ --keys ids.txt --on user_id --in-place --yes --format json
-      parquet-bloom erase events/ --keys gone.parquet --on user_id --index ids.index --in-place
+      parquet-bloom erase events/ --keys ids.txt --key-column user_id --in-place --yes --format json
+      parquet-bloom erase events/ --keys gone.parquet --key-column user_id --index ids.index --in-place
       parquet-bloom erase events/ --where "lower(email) = 'jane@example.org'" -o erased/
     """
     target = given.target

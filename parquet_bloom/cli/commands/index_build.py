@@ -15,7 +15,6 @@ from ...lake.lake_index import LakeIndex
 from ...util.messages import count
 from ..command import CommandOptions, argument, command, group, option, usage_error
 from ..options.index_options import INDEX, MEMORY_LIMIT, LakeTable, open_index, storage_arguments
-from ..options.name_completion import complete_columns
 from ..options.path_options import expand_stdin
 from ..options.shared_options import PATH, SKIP_BROKEN, THREAD_JOBS, columns_option, parse_whole_number
 from ..output.output import Output
@@ -34,11 +33,10 @@ CREATED_COLUMNS = (
 
 class CreateOptions(CommandOptions):
     path: str = INDEX
-    more_columns: tuple[str, ...] = argument("", nargs=-1, shell_complete=complete_columns)
     columns: tuple[str, ...] = columns_option(
         "Index this column: a dotted path, or an expression: lower(email), upper(email), CAST(n AS STRING), several "
-        "columns together, (tenant, id), or what a Variant has at a path, v:a.b::STRING. Repeatable; columns after "
-        "INDEX are the same.  [required]"
+        "columns together, (tenant, id), or what a Variant has at a path, v:a.b::STRING. Repeatable.",
+        required=True,
     )
     lakes: tuple[str, ...] = option(
         "PATH",
@@ -103,15 +101,12 @@ def create(output: Output, given: CreateOptions) -> int:
       parquet-bloom index create s3://bucket/ids.index --column id --delta s3://bucket/events --granularity row_group
       parquet-bloom index create ids.index --column id --iceberg-catalog prod --table db.events
     """
-    columns = (*given.more_columns, *given.columns)
-    if not columns:
-        raise usage_error("no column given: add --column NAME")
     lake = given.table.resolve_lake(list(given.lakes), output, "--lake")
     with (
         output.step("create"),
         LakeIndex.create(
             given.path,
-            columns,
+            given.columns,
             layout=given.layout,
             granularity=given.granularity,
             zone_rows=given.zone_rows,

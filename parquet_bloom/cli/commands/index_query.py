@@ -15,8 +15,8 @@ from ...lake.index_reports import CheckReport, IndexStats
 from ...lake.units import FILE
 from ...predicate import Equal, In, parse_sql
 from ...util.messages import count
-from ..command import CommandOptions, OnceCommand, argument, command, flag, option, usage_error
-from ..options.index_options import INDEX, NO_LIVE, complete_indexed_columns, open_index
+from ..command import CommandOptions, OnceCommand, argument, command, flag, option
+from ..options.index_options import INDEX, NO_LIVE, complete_indexed_columns, find_only_column, open_index
 from ..options.path_options import STDIN
 from ..options.shared_options import TIMEZONE
 from ..output.output import BAD, GOOD, Output
@@ -66,11 +66,10 @@ class LookupOptions(CommandOptions):
         "'...', UUID '...'; of several columns together ('acme', 42); or - for values on standard input, one a line.",
         nargs=-1,
         required=True,
-        shell_complete=complete_indexed_columns,
     )
     column: str | None = option(
         "NAME",
-        "Look values up in this column, or expression, of the index. Without it the first VALUE is its name.",
+        "Look values up in this column, or expression, of the index. Default: the index's column, if it has one.",
         shell_complete=complete_indexed_columns,
     )
     as_text: bool = flag(
@@ -96,14 +95,10 @@ def lookup(output: Output, given: LookupOptions) -> int:
       parquet-bloom index lookup ids.index --column '(tenant, id)' "('acme', 42)"
       parquet-bloom index lookup ids.index --column user.id - < ids.txt
     """
-    column, values = given.column, given.values
-    if column is None:
-        column, values = values[0], values[1:]
-    if not values:
-        raise usage_error("missing argument 'VALUE...'")
-    texts = list(_expand_stdin(values))
+    texts = list(_expand_stdin(given.values))
     literals = texts if given.as_text else list(_parse_literals(texts))
     with open_index(output, given.path, live=not given.no_live) as index, output.step("look up"):
+        column = given.column or find_only_column(index, "--column")
         index.state.require_comparable(column, literals)
         answers = index.lookup(column, literals, timezone=given.timezone)
         unindexed = len(index.unindexed)

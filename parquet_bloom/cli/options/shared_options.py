@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import datetime as dt
+import io
 import re
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 import pyarrow as pa
@@ -12,9 +13,15 @@ import pyarrow as pa
 from ...core.bloom.variants import DETECT, NAMED
 from ...hashing.coerce import coerce
 from ...hashing.column_type import from_arrow
+from ...util.lazy import late_module
 from ..command import POSITIVE, CommandOptions, argument, flag, option, usage_error
 from ..output.row_files import SUFFIXES, parse_format
 from .name_completion import complete_columns
+
+if TYPE_CHECKING:
+    import csv
+else:
+    csv = late_module("csv")
 
 PATHS_HELP = (
     "A PATH is a file, a folder (with all files below it), a quoted pattern such as 'lake/*/*.parquet', "
@@ -137,15 +144,29 @@ class RowsTarget(CommandOptions):
 class RowColumns(CommandOptions):
     """The columns of the rows that a command prints."""
 
-    columns: tuple[str, ...] = columns_option(
-        "Print this column only, a top-level one or a dotted leaf. Repeatable; columns are printed in the order given, "
-        "before those of --columns."
+    listed: str | None = option(
+        "A,B",
+        "Print these columns only, in this order: top-level ones or dotted leaves, separated by commas. Quote a name "
+        "that has a comma, as in CSV.",
+        "--columns",
     )
-    listed: str | None = option("A,B", "Print these columns only, as a comma-separated list.", "--columns")
 
     def parse(self) -> list[str] | None:
-        """Return the columns of --column and --columns; None for all."""
-        names = [*self.columns, *(map(str.strip, self.listed.split(",")) if self.listed is not None else ())]
+        """Return the columns of --columns; None for all."""
+        if self.listed is None:
+            return None
+        names = parse_list(self.listed, "--columns")
         if not all(names):
             raise usage_error("a column has no name")
-        return list(dict.fromkeys(names)) or None
+        return list(dict.fromkeys(names))
+
+
+def parse_list(text: str, what: str) -> list[str]:
+    """Return the fields of a line of CSV; raise click.UsageError, which names the option, if it is none."""
+    try:
+        lines = [*csv.reader(io.StringIO(text, newline=""), strict=True, skipinitialspace=True)]
+    except csv.Error as error:
+        raise usage_error(f"{what} is no list of names separated by commas: {error}") from None
+    if len(lines) != 1:
+        raise usage_error(f"{what} is no list of names separated by commas, on one line")
+    return [field.strip() for field in lines[0]]
