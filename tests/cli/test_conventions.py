@@ -25,7 +25,7 @@ from click.testing import CliRunner
 
 import parquet_bloom
 from parquet_bloom import cli
-from parquet_bloom.cli.command import wrap_command
+from parquet_bloom.cli.command import OnceCommand, wrap_command
 from parquet_bloom.cli.lazy_group import suggest
 
 PACKAGE = Path(parquet_bloom.__file__).parent
@@ -446,7 +446,9 @@ OPTION = re.compile(r"(?<![\w-])--[a-z][a-z-]*")
 
 
 def options_of(command: click.Command) -> set[str]:
-    return {"--help"} | {name for option in command.params for name in (*option.opts, *option.secondary_opts)}
+    return {"--help", "--help-all"} | {
+        name for option in command.params for name in (*option.opts, *option.secondary_opts)
+    }
 
 
 def test_every_command_is_here():
@@ -456,9 +458,39 @@ def test_every_command_is_here():
 
 
 @pytest.mark.parametrize("name", ["", *THERE])
-def test_the_help_of_every_command_is_legible(name, run, monkeypatch):
+def test_the_short_help_of_every_command_fits_a_screen(name, run, monkeypatch):
     monkeypatch.setenv("COLUMNS", "80")
     done = run(*name.split(), "--help")
+    lines = done.out.splitlines()
+    assert (done.code, done.err, run(*name.split(), "-h").out) == (0, "", done.out)
+    assert len(lines) <= 45
+    assert [line for line in lines if len(line) > 80] == []
+    assert lines[0].startswith(f"Usage: parquet-bloom {name}".rstrip())
+    examples = lines[lines.index("  Example:") + 1 :]
+    assert examples[0].startswith(f"    parquet-bloom {name}".rstrip())
+    command = THERE.get(name, cli.tool)
+    if not isinstance(command, OnceCommand):
+        return
+    assert {"Output:", "Help:"} <= {*lines}
+    whole = run(*name.split(), "--help-all").out
+    titles = re.findall(r"^[A-Z].*:$", whole, re.MULTILINE)
+    assert [title for title in re.findall(r"^[A-Z].*:$", done.out, re.MULTILINE) if title not in titles] == []
+    # Whatever a call has to have is shown; what is not is counted.
+    assert {option.opts[-1] for option in command.params if option.required} - {
+        *done.out.split(),
+        *done.out.split(","),
+    } <= {option.opts[-1] for option in command.params if option.param_type_name == "argument"}
+    more = re.search(r"Show all: (\d+) more options", done.out)
+    options = [option for option in command.params if option.param_type_name == "option"]
+    shown = [option for option in options if re.search(rf"^ .*{option.opts[-1]}\b", done.out, re.MULTILINE)]
+    assert len(options) - len(shown) == int(more[1] if more else 0)
+
+
+@pytest.mark.parametrize("name", ["", *THERE])
+def test_the_help_of_every_command_is_legible(name, run, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "80")
+    is_grouped = isinstance(THERE.get(name, cli.tool), OnceCommand)
+    done = run(*name.split(), "--help-all" if is_grouped else "--help")
     lines = done.out.splitlines()
     assert (done.code, done.err) == (0, "")
     assert [line for line in lines if len(line) > 80] == []
@@ -469,13 +501,13 @@ def test_the_help_of_every_command_is_legible(name, run, monkeypatch):
     assert examples[0].startswith(f"    parquet-bloom {name}".rstrip())
     assert name == "" or any(line.startswith("  Exit codes: 0 ") for line in lines)
     # Columns of a table that were wrapped as if they were a sentence have spaces in the middle of its lines.
-    end = next(number for number, line in enumerate(lines) if line in ("Options:", "Commands:"))
+    end = next(number for number, line in enumerate(lines[1:], 1) if re.match("[A-Z].*:$", line))
     assert [line for line in lines[1:end] if re.search(r"\S {2,}\S.*\S {2,}\S", line)] == []
     command = THERE.get(name, cli.tool)
     assert [one.name for one in command.params if one.param_type_name != "argument" and not one.help] == []
     # Options that it names are its own, but for those of a command that the text names as well.
     if name not in ("", "completion"):
-        shown = " ".join(command.get_help(click.Context(command, info_name=f"parquet-bloom {name}")).split())
+        shown = " ".join(re.sub(r"(?<=\w)-\n +", "-", done.out).split())
         for option in {*OPTION.findall(shown)} - options_of(command):
             assert any(option in options_of(THERE[other]) and other in shown for other in THERE), option
 

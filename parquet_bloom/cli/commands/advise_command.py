@@ -95,7 +95,7 @@ class AdviseOptions(CommandOptions):
     paths: tuple[str, ...] = OPTIONAL_PATHS
     table = group(TableVersion)
     columns: tuple[str, ...] = columns_option(
-        "Consider this column only: a dotted path; a group means all columns in it. Repeatable."
+        "Consider this column only. It is a dotted path; a group means all columns in it. Repeatable."
     )
     sample: int = option(
         "N",
@@ -105,11 +105,11 @@ class AdviseOptions(CommandOptions):
     )
     html: str | None = option(
         "FILE",
-        "Also write a self-contained HTML page: what a lookup reads of each column, and the figures.",
+        "Also write a self-contained HTML page. It shows what a lookup reads of each column, and the figures.",
     )
     fpp: float = option(
         "FPP",
-        "False-positive probability to compute sizes for; in ORC files that of a stripe.",
+        "False-positive probability to compute sizes for. In ORC files it is that of a stripe.",
         type=float,
         default=0.01,
     )

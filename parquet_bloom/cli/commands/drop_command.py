@@ -26,7 +26,7 @@ DROP = RewriteCommand(
 
 
 class _DropTarget(RewriteTarget):
-    dry_run: bool = flag("Write nothing; print the filters that would be removed, one per row.")
+    dry_run: bool = flag("Write nothing, print what would be removed. It is a row for each filter.")
 
 
 class DropOptions(CommandOptions):

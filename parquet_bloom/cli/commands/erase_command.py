@@ -37,7 +37,7 @@ COLUMNS = (
 class EraseTarget(RewriteTarget):
     """Where files are written anew, or that they are not."""
 
-    dry_run: bool = flag("Write nothing; print the files that would be written, with all figures.")
+    dry_run: bool = flag("Write nothing, print the files that would be written. All figures are exact.")
 
 
 class EraseOptions(CommandOptions):

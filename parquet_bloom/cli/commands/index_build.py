@@ -34,13 +34,13 @@ CREATED_COLUMNS = (
 class CreateOptions(CommandOptions):
     path: str = INDEX
     columns: tuple[str, ...] = columns_option(
-        "Index this column: a dotted path, or an expression: lower(email), upper(email), CAST(n AS STRING), several "
-        "columns together, (tenant, id), or what a Variant has at a path, v:a.b::STRING. Repeatable.",
+        "Index this column. It is a dotted path, or an expression: lower(email), upper(email), CAST(n AS STRING), "
+        "several columns together, (tenant, id), or what a Variant has at a path, v:a.b::STRING. Repeatable.",
         required=True,
     )
     lakes: tuple[str, ...] = option(
         "PATH",
-        "A folder or a quoted pattern whose files are to be indexed; it is listed for new files whenever the index is "
+        "A folder or a quoted pattern whose files are to be indexed. It is listed for new files whenever the index is "
         "opened. Repeatable. Paths given to append are added to it. A folder that holds a Delta or Iceberg table is "
         "taken as one.",
         "--lake",
@@ -49,7 +49,7 @@ class CreateOptions(CommandOptions):
     table = group(LakeTable)
     granularity: Literal["file", "row_group", "zone"] = option(
         None,
-        "The results of lookups: files, row groups of files, or zones: ranges of rows in these.",
+        "The results of lookups. They are files, row groups of files, or zones: ranges of rows in these.",
         type=click.Choice(("file", "row_group", "zone")),
         default="file",
     )
@@ -64,6 +64,7 @@ class CreateOptions(CommandOptions):
         "filters.",
         type=click.Choice(("postings", "cuckoo")),
         default="postings",
+        rarely=True,
     )
     expected_values: int | None = option(
         "N",
@@ -71,19 +72,25 @@ class CreateOptions(CommandOptions):
         "values give more false positives. For cuckoo: the number per file or row group, 1e5 by default, or per zone, "
         "by default its rows.",
         callback=parse_whole_number,
+        rarely=True,
     )
     remainder_bits: int | None = option(
         "BITS",
         "For postings: 8 by default; each more bit halves the number of false positives, for one bit per value.",
         type=int,
+        rarely=True,
     )
     fingerprint_bits: int | None = option(
-        "BITS", "For cuckoo: bits stored per value: 8, 12, 16 (the default) or 24.", type=int
+        "BITS",
+        "For cuckoo: bits stored per value: 8, 12, 16 (the default) or 24.",
+        type=int,
+        rarely=True,
     )
     num_buckets: int | None = option(
         "N",
         "For cuckoo: buckets of each filter. Default: computed from --expected-values.",
         callback=parse_whole_number,
+        rarely=True,
     )
 
 

@@ -48,8 +48,8 @@ class PruneOptions(CommandOptions):
     predicate = group(RequiredPredicate)
     html: str | None = option(
         "FILE",
-        "Also write a self-contained HTML page: a picture of files and row groups, and the quality of the filters. "
-        "This reads the filters, at most 64 MiB of them.",
+        "Also write a self-contained HTML page. It has a picture of files and row groups, and the quality of the "
+        "filters. This reads the filters, at most 64 MiB of them.",
     )
     check: bool = flag(
         "With --html: read the predicate's columns where rows may match, and show where rows do match, and which row "

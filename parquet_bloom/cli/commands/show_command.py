@@ -68,11 +68,11 @@ class ShowOptions(CommandOptions):
     paths: tuple[str, ...] = OPTIONAL_PATHS
     table = group(TableVersion)
     columns: tuple[str, ...] = columns_option(
-        "Show the filters of this column only: a dotted path; a group means all columns in it. Repeatable."
+        "Show the filters of this column only. It is a dotted path; a group means all columns in it. Repeatable."
     )
     row_groups: tuple[int, ...] = option(
         "N",
-        "Show the filters of this row group of each file only, counted from 0, in ORC files across stripes. "
+        "Show the filters of this row group of each file only. They are counted from 0, in ORC files across stripes. "
         "Repeatable.",
         "--row-group",
         type=click.IntRange(min=0),

@@ -362,6 +362,8 @@ def _parse_option(text: str, number: int) -> dict[str, str]:
 class WhereKeys(CommandOptions):
     """Keys of which a row has to have one, next to a predicate."""
 
+    title = "Rows"
+
     given: tuple[str, ...] = option(
         "COLUMN=VALUE",
         "Find the rows that have this key. Repeatable, for several keys of one column.",
@@ -370,7 +372,7 @@ class WhereKeys(CommandOptions):
     )
     keys_from: str | None = option(
         "FILE",
-        "Find the rows whose --key-column is one of these keys: a text file with one key per line, or - for standard "
+        "Find the rows whose --key-column is a key of this file. It is text with one key per line, or - for standard "
         "input; or a Parquet or Arrow file that has that column, or only one; or a .csv file whose header has it. With "
         "--where, rows must match both.",
         "--keys",

@@ -32,6 +32,8 @@ ABOUT_KEYS = (
 class KeyLookup(CommandOptions):
     """Keys, and the lake and the index that they are looked up in."""
 
+    title = "Keys"
+
     about = ABOUT_KEYS
 
     given: tuple[str, ...] = option(
@@ -42,13 +44,13 @@ class KeyLookup(CommandOptions):
     )
     keys_from: str | None = option(
         "FILE",
-        "Look up the keys of this file: text with one key per line, or - for standard input; or a Parquet or Arrow "
-        "file that has the column, or only one; or a .csv file whose header has it.",
+        "Look up the keys of this file. It is text with one key per line, or - for standard input; or a Parquet or "
+        "Arrow file that has the column, or only one; or a .csv file whose header has it.",
         "--keys",
     )
     key_columns: tuple[str, ...] = option(
         "NAME",
-        "A column of --keys; repeatable, for keys of several columns. Default: the index's column, if it has one.",
+        "A column of --keys. Repeatable, for keys of several columns. Default: the index's column, if it has one.",
         "--key-column",
         multiple=True,
         shell_complete=complete_columns,

@@ -31,30 +31,35 @@ else:  # most commands are given neither an index nor a folder for footers
     lake_index = late_module("parquet_bloom.lake.lake_index")
 
 
-_WHERE = "The predicate, as after WHERE in SQL: columns compared with literals; dotted paths for nested columns."
+_WHERE = "The predicate, as after WHERE in SQL. Columns are compared with literals; dotted paths are nested columns."
 
 
 class PredicateOptions(CommandOptions):
     """The predicate of a command, and what it is decided by."""
 
+    title = "Rows"
+
     where: str | None = option("SQL", _WHERE)
-    dialect: str | None = option("NAME", "SQL dialect of the predicate: spark, or another one that sqlglot knows.")
+    dialect: str | None = option(
+        "NAME", "SQL dialect of the predicate: spark, or another one that sqlglot knows.", rarely=True
+    )
     timezone: str = TIMEZONE
     case_sensitive: bool = option(
         None,
         "Whether the case of column names matters; to Spark it does not.",
         "--case-sensitive/--case-insensitive",
         default=True,
+        rarely=True,
     )
     cache: str | None = option(
-        "FOLDER", "Cache footers in this folder, for this and later calls.", envvar="PARQUET_BLOOM_CACHE"
+        "FOLDER", "Cache footers in this folder, for this and later calls.", envvar="PARQUET_BLOOM_CACHE", rarely=True
     )
     index: str | None = option(
         "FOLDER",
         "Query this index of the lake, and open no file that it rules out. Without PATHs: all files of its lake.",
     )
     zones: tuple[str, ...] = option(
-        "FILE", "Query this zone index, and read no rows that it rules out. Repeatable.", multiple=True
+        "FILE", "Query this zone index, and read no rows that it rules out. Repeatable.", multiple=True, rarely=True
     )
     table = group(TableVersion)
 

@@ -68,21 +68,24 @@ VARIANT = option(
     f"(the documentation has a page on drafts); or {DETECT}, to try all drafts that a filter's header allows "
     "on values of its column.",
     type=click.Choice((*NAMED, DETECT)),
+    rarely=True,
 )
 
 FILE_JOBS = option(
     "N",
-    "Number of files processed at the same time; results keep the order of files.",
+    "Number of files processed at the same time. Results keep the order of files.",
     type=POSITIVE,
     default=1,
+    rarely=True,
 )
 
-THREAD_JOBS = option("N", "Threads that read and hash. Default: the number of processors.", type=POSITIVE)
+THREAD_JOBS = option("N", "Threads that read and hash. Default: the number of processors.", type=POSITIVE, rarely=True)
 
 # For commands that change or index files, never for one from which rows would be missing.
 SKIP_BROKEN = flag(
     "Skip files that are not Parquet files, or not whole ones, as while they are written. Each is named on stderr, "
-    "and in json under skipped; the exit code is not 2 for them."
+    "and in json under skipped; the exit code is not 2 for them.",
+    rarely=True,
 )
 
 
@@ -99,21 +102,24 @@ TIMEZONE = option(
     "Time zone of timestamps without one, such as Europe/Berlin or +01:00.",
     default="UTC",
     callback=_check_timezone,
+    rarely=True,
 )
 
 
 class RewriteTarget(CommandOptions):
     """Where files are written that a command rewrites, or that they are not."""
 
+    title = "Where to write"
+
     target: str | None = option(
         "PATH",
-        "Write here: a file for a single input file; a folder (created if missing) for several, or if it ends in /. "
-        "Files keep their relative paths below it.",
+        "Write into this file, or folder. It is a file for a single input file, and a folder (created if missing) for "
+        "several, or if it ends in /. Files keep their relative paths below it.",
         "-o",
         "--output",
     )
     in_place: bool = flag("Replace the files themselves, each atomically.")
-    dry_run: bool = flag("Write nothing; print the filters that would be written, one per row.")
+    dry_run: bool = flag("Write nothing, print what would be written. It is a row for each filter.")
 
     def require_one(self) -> None:
         """Reject a command without a target, or with two."""
@@ -128,9 +134,11 @@ class RewriteTarget(CommandOptions):
 class RowsTarget(CommandOptions):
     """The file that rows are written into."""
 
+    title = "Output"
+
     target: str | None = option(
         "FILE",
-        f"Write the rows into a file, atomically; its name ends in {', '.join(SUFFIXES)}.",
+        f"Write the rows into a file, atomically. Its name ends in {', '.join(SUFFIXES)}.",
         "-o",
         "--output",
     )
@@ -144,10 +152,12 @@ class RowsTarget(CommandOptions):
 class RowColumns(CommandOptions):
     """The columns of the rows that a command prints."""
 
+    title = "Output"
+
     listed: str | None = option(
         "A,B",
-        "Print these columns only, in this order: top-level ones or dotted leaves, separated by commas. Quote a name "
-        "that has a comma, as in CSV.",
+        "Print these columns only, in this order. They are top-level ones or dotted leaves, separated by commas; quote "
+        "a name that has a comma, as in CSV.",
         "--columns",
     )
 

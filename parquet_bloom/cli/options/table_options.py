@@ -40,6 +40,9 @@ WAY_OUT = "; a Delta or Iceberg table is read when its folder is the only PATH"
 class TableRequest(CommandOptions):
     """The options that name a table in a catalog; commands that write to it use its latest version."""
 
+    title = "A Delta or Iceberg table"
+    rarely = True
+
     catalog: str | None = option(
         "NAME",
         "Take --table from this catalog, by its name in pyiceberg's configuration (.pyiceberg.yaml, or "
