@@ -9,7 +9,7 @@ from typing import Any
 import click
 
 from ...errors import printable
-from ...file.advice_report import SAMPLE, AdviceReport, make_report, make_survey_task
+from ...file.advice_report import SAMPLE, SAMPLE_BYTES, AdviceReport, LakeSurvey, SurveyTask, make_survey_task
 from ...file.file_survey import FileSurvey
 from ...file.many_files import Progress
 from ...file.verdict import ENGINES, MAYBE, NO, YES, ColumnAdvice
@@ -57,7 +57,7 @@ def _engines(value: list[str]) -> str:
 
 
 def _detail(row: Any) -> bool:
-    """Mark a column that narrow terminals leave out."""
+    """Mark a column that tables leave out."""
     return True
 
 
@@ -97,11 +97,11 @@ class AdviseOptions(CommandOptions):
     columns: tuple[str, ...] = columns_option(
         "Consider this column only. It is a dotted path; a group means all columns in it. Repeatable."
     )
-    sample: int = option(
+    sample: int | None = option(
         "N",
-        f"Read the values of N row groups, spread over all files, for more certain advice; {SAMPLE} is a good number.",
+        "Read the values of N row groups, of all columns; 0 reads none. By default only columns that metadata leaves "
+        f"in doubt are read: {SAMPLE} row groups, of at most {SAMPLE_BYTES >> 20} MiB, spread over all files.",
         type=click.IntRange(min=0),
-        default=0,
     )
     html: str | None = option(
         "FILE",
@@ -119,10 +119,10 @@ class AdviseOptions(CommandOptions):
 def advise(output: Output, given: AdviseOptions) -> int:
     """Recommend the columns that deserve filters, for queries of the form column = value, and say why.
 
-    Without --sample only footers are read, and the headers of dictionaries in a few files; what these do not tell is
-    reported as unknown. Prints a row per column, the best first, then the command that embeds the recommended filters.
-    Nothing can be embedded into ORC files: for them it prints how to rewrite them. A reader that reads whole stripes
-    probes the filters of all row groups in them, so each of these needs a smaller fpp.
+    Footers are read, and the headers of dictionaries in a few files; and where these leave a doubt of a column, a
+    sample of its values, of 64 MiB at most (--sample). Prints a row per column, the best first, then the command that
+    embeds the recommended filters. Nothing can be embedded into ORC files: for them it prints how to rewrite them. A
+    reader that reads whole stripes probes the filters of all row groups in them, so each of these needs a smaller fpp.
 
     Exit codes: 0 advised, 2 error: a file could not be read; the advice is about the others.
 
@@ -140,17 +140,19 @@ def advise(output: Output, given: AdviseOptions) -> int:
         arguments = given.table.arguments or given.paths
     names = [file.path for file in inputs.files]
     task, _ = make_survey_task(
-        names, given.columns or None, given.sample, given.fpp, filesystem=output.filesystem, look=look
+        names, given.columns or None, given.sample or 0, given.fpp, filesystem=output.filesystem, look=look
     )
-
-    def survey_one(file: MatchedPaths, progress: Progress) -> tuple[str, FileSurvey | None, str | None]:
-        return file.path, task(file.path), None
-
+    surveys = LakeSurvey(task)
+    jobs = _FILES_AT_ONCE * processors()
     with output.rows("columns", COLUMNS) as rows:
-        with run_over_files(
-            output, "look at files", inputs.files, survey_one, _FILES_AT_ONCE * processors()
-        ) as surveys:
-            report = make_report(given.paths, task, given.fpp, surveys, arguments)
+        with run_over_files(output, "look at files", inputs.files, _bind(task), jobs) as results:
+            surveys.add(results)
+        sample = surveys.plan_sample(given.fpp) if given.sample is None else None
+        if sample is not None:
+            files = [file for file in inputs.files if file.path in sample.per_file]
+            with run_over_files(output, "read values", files, _bind(sample), jobs) as results:
+                surveys.add_samples(results)
+        report = surveys.make_report(given.paths, given.fpp, arguments)
         if given.html is not None:
             report.to_html(given.html, filesystem=output.filesystem)
         rows.add_all(_row(advice, report) for advice in sorted(report.columns, key=_rank))
@@ -158,6 +160,15 @@ def advise(output: Output, given: AdviseOptions) -> int:
     _say_commands(output, report)
     output.summary(_summary(report))
     return output.exit_code()
+
+
+def _bind(task: SurveyTask) -> Callable[[MatchedPaths, Progress], tuple[str, FileSurvey | None, str | None]]:
+    """Return the survey of a file as `run_over_files` calls it."""
+
+    def survey_one(file: MatchedPaths, progress: Progress) -> tuple[str, FileSurvey | None, str | None]:
+        return file.path, task(file.path), None
+
+    return survey_one
 
 
 def _rank(advice: ColumnAdvice) -> int:
