@@ -222,7 +222,9 @@ class AdviceReport:
         for row in rows:
             padded = (cell.ljust(width) for cell, width in zip(row, widths, strict=True))
             lines.append("  ".join(padded).rstrip())
-        lines += [f"at fpp {self.fpp}; filters: share of the files' bytes; skips: row groups, for a value that occurs"]
+        lines += [
+            f"filters: of fpp {self.fpp}, as a share of the files' bytes; skips: row groups, for a value that occurs"
+        ]
         if self.command:
             lines += [printable(text) for text in (self.command, self.call) if text]
         lines += map(printable, self.orc_calls)

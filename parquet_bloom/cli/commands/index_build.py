@@ -25,7 +25,7 @@ CREATED_COLUMNS = (
     Column("layout", "layout"),
     Column("granularity", "granularity", text=lambda value: value.replace("_", " ")),
     Column("zone_rows", "zone rows", right=True, usual=lambda row: row["zone_rows"] is None),
-    Column("settings", "settings", folds=True),
+    Column("settings", "settings"),
     Column("columns", "columns"),
     Column("lake", "lake", text=lambda value: "; ".join(value) or "-"),
 )

@@ -35,7 +35,6 @@ LOOKUP_COLUMNS = (
         "rows",
         text=lambda value: "all" if value is None else "; ".join(map(_format_ranges, value)),
         usual=lambda row: row["rows"] is None,
-        folds=True,
     ),
     Column("file", "file"),
 )

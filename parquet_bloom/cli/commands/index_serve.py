@@ -21,7 +21,7 @@ class ServeOptions(CommandOptions):
         default="127.0.0.1",
     )
     port: int = option(
-        None,
+        "N",
         "Port to listen on; 0 for a free port. The URL is printed when the service is ready.",
         type=click.IntRange(0, 65535),
         default=8080,

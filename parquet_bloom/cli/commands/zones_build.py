@@ -55,8 +55,9 @@ class ZonesOptions(CommandOptions):
 def build(output: Output, given: ZonesOptions) -> int:
     """Build a zone index of a column: a Bloom filter for every few thousand rows, in the schema of Lance's index.
 
-    It selects rows within row groups for a predicate (`zones=` in Python). A file that cannot be read, or does not have
-    the column, is reported and gets no zones: it is read as if there were no index, as is a file that changes later.
+    It selects rows within row groups for a predicate (`--zones` of find and prune, `zones=` in Python). A file that
+    cannot be read, or does not have the column, is reported and gets no zones: it is read as if there were no index, as
+    is a file that changes later.
 
     Exit codes: 0 built, 2 error in a file: the others have zones; if none has, nothing is written.
 
