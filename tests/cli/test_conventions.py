@@ -203,7 +203,7 @@ def test_names_of_files_are_neither_lost_nor_obeyed(name, tmp_path, monkeypatch,
     table = run("show", ".", "-v")
     assert table.code == 2
     assert all(c.isprintable() or c == "\n" for c in table.out + table.err)
-    assert len(table.out.splitlines()) == 2
+    assert len(table.out.splitlines()) in (2, 3)  # a long name is above its row
     (error,) = table.errors
     assert error.endswith("not a Parquet file, or one cut off: it does not end in PAR1")
     if name.isprintable():
@@ -237,7 +237,7 @@ def test_names_of_columns_are_neither_lost_nor_obeyed(tmp_path, run):
     pq.write_table(pa.table({name: [1, 2, 3] for name in names}), path)
     assert run("embed", path, "--in-place", "-v", *(f"--column={name}" for name in names)).code == 0
     table = run("show", path)
-    assert len(table.out.splitlines()) == len(names) + 1
+    assert len(table.out.splitlines()) - len(names) in (1, 2)  # a long name of the file is above its rows
     assert all(c.isprintable() or c == "\n" for c in table.out)
     assert [row["column"] for row in run("show", path, "--json").document["filters"]] == names
     for name in names:
@@ -321,8 +321,9 @@ def test_bad_input_is_one_line_and_changes_nothing(lake, refused):
         ("find lake --where 'id = 1' --column id", "'--column'; did you mean '--columns'?"),
         ("find lake --where 'id = 1' --columns '\"id'", "--columns is no list of names separated by commas"),
         ("delete t --keys a.txt --on id --dry-run", "no such option '--on'"),
-        ("index create x id", "unexpected extra argument"),
-        ("index advise lake id", "unexpected extra argument"),
+        ("index create x id", "missing option '--column'"),
+        ("index create x id --column id", "unexpected extra argument"),
+        ("index advise lake id", "missing option '--column'"),
         ("find lake --where 'id = 1' --limit 0", "--limit"),
         ("find lake --where 'id = 1' --columns id,,tag", "a column has no name"),
         ("find lake --keys a.txt", "--keys and --key-column go together"),

@@ -257,7 +257,7 @@ def test_options_that_do_not_fit(command, lake, refused):
         (["lake", "--key", "id=1", "--keys", "ids.txt"], "--key and --keys exclude each other"),
         (["lake", "--key", "id=1", "--key-column", "id"], "--key-column is for --keys"),
         (["lake", "--keys", "-"], "--keys needs --key-column"),
-        (["lake", "--keys", "-", "--index", "more.index"], "--keys needs --key-column: the index has id, name, uid"),
+        (["lake", "--keys", "-", "--index", "more.index"], "--key-column is required: the index has id, name, uid"),
         (["lake", "--key", "id=x"], "column 'id': key 1: 'x' is not an integer"),
         (["lake", "--key", "id=1", "--key", "id="], "column 'id': key 2: '' is not an integer"),
         (["lake", "--key", "idd=1"], "column 'idd': the dataset has no such column; did you mean 'id' or 'uid'?"),

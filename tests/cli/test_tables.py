@@ -367,10 +367,12 @@ def test_the_advised_command_commits(run, tmp_path, monkeypatch):
         ids = np.random.default_rng(seed).integers(0, 1 << 60, 5_000)
         rows = pa.table({"a key": ids, "text": [f"{id_:x}" * 10 for id_ in ids]})
         deltalake.write_deltalake("a table", rows, mode="append")
-    first = run("advise", "a table", "--column", "a key", "--fpp", "0.001", "--json").document["sample_command"]
+    options = ("--column", "a key", "--fpp", "0.001", "--json")
+    first = run("advise", "a table", *options, "--sample", "0").document["sample_command"]
     assert shlex.split(first)[:5] == ["parquet-bloom", "advise", "a table", "--column", "a key"]
     command = run(*shlex.split(first)[1:], "--json").document["embed_command"]
     assert command == "parquet-bloom embed 'a table' --column 'a key' --fpp 0.001 --commit"
+    assert run("advise", "a table", *options).document["embed_command"] == command
     done = run(*shlex.split(command)[1:])
     assert (done.code, "embedded 3 filters in 3 files" in done.err) == (0, True)
 

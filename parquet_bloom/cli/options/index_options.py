@@ -99,7 +99,8 @@ class LakeTable(CommandOptions):
 
 def complete_indexed_columns(context: click.Context, parameter: click.Parameter, incomplete: str) -> list[str]:
     """Complete the columns of a local index; reading one from an object store would delay the key press."""
-    path = os.fspath(context.params.get("path") or "")
+    # click stops parsing at the option that lacks its value, so INDEX may be among the unparsed arguments.
+    path = os.fspath(context.params.get("path") or next(iter(context.args), ""))
     if path and not is_url(path):
         with suppress(ParquetBloomError):
             return [name for name in index_manifest.newest(Folder(path)).columns if name.startswith(incomplete)]
