@@ -200,6 +200,10 @@ class StorageError(ParquetBloomError, OSError):
         return {**super()._fields(), "errno": self.errno}
 
 
+class NoFilesError(StorageError):
+    """A folder or a lake is there and has no files, or a pattern matches none."""
+
+
 class FilesFailedError(ParquetBloomError):
     """Some of many files failed; the others were processed.
 

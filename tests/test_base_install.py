@@ -48,9 +48,9 @@ COMMANDS = [
     "find lake --where id=5 --format ndjson",
     "zones build lake --column id -o zones.parquet",
     "zones show zones.parquet",
-    "index create ids.index id --lake lake",
+    "index create ids.index --column id --lake lake",
     "index append ids.index",
-    "index lookup ids.index id 5",
+    "index lookup ids.index --column id 5",
     "index stats ids.index",
     "index check ids.index",
     "get lake --key id=5 --index ids.index",
@@ -102,7 +102,7 @@ def test_all_commands_work_without_the_extras(folder):
 )
 def test_what_needs_an_extra_names_it(folder, arguments, extra):
     if arguments[0] == "index":
-        assert run(folder, "index", "create", "ids.index", "id", "--lake", "lake").returncode == 0
+        assert run(folder, "index", "create", "ids.index", "--column", "id", "--lake", "lake").returncode == 0
     done = run(folder, *arguments)
     assert (done.returncode, done.stdout) == (2, "")
     problem, *_ = done.stderr.splitlines()  # a summary may follow

@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal
 
-from ..errors import FilesFailedError, ManagedTableError, ParquetBloomError, StorageError
+from ..errors import FilesFailedError, ManagedTableError, NoFilesError, ParquetBloomError, StorageError
 from ..file.drop_rows import DroppedRows, write_without_rows
 from ..file.file_rewrite import refuse_managed
 from ..file.identity import NO_TOKEN, read_version_tokens
@@ -218,7 +218,7 @@ def erase_found(request: EraseRequest, source: ScanSource, find: Find, write: Wr
         raise
     entries, partitions = listing.entries, listing.partitions.schema
     if not entries:  # a mount that is missing, for one
-        raise StorageError("no files in it", path=_describe(request.lake))
+        raise NoFilesError("no files in it", path=_describe(request.lake))
     listed = [entry.path for entry in entries]
     versions = dict(zip(listed, read_version_tokens(entries, source.filesystem), strict=True))
     found = find(source)

@@ -10,7 +10,7 @@ from typing import Any
 
 import click
 
-from ..errors import ParquetBloomError
+from ..errors import NoFilesError, ParquetBloomError
 from ..redaction import redacted
 from .lazy_group import LazyGroup, suggest
 from .output.output import ERROR, CannotPrintError, Output, abandon, say
@@ -85,7 +85,11 @@ class Tool(LazyGroup):
             _find_output(ctx).note("interrupted")
             return INTERRUPTED
         except (ParquetBloomError, CannotPrintError) as error:
-            _find_output(ctx).error(error)
+            output = _find_output(ctx)
+            output.error(error)
+            if isinstance(error, NoFilesError):
+                output.failures.append(error)
+                return output.exit_code()
         except (click.ClickException, click.exceptions.Exit, click.Abort):
             raise
         except Exception as error:

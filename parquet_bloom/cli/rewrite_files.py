@@ -56,8 +56,8 @@ def run_over_files(
 
 
 FILE_COLUMNS = (
-    Column("file", "file", folds=True),
-    Column("output", "output", folds=True, usual=lambda row: row["output"] == row["file"]),
+    Column("file", "file"),
+    Column("output", "output", usual=lambda row: row["output"] == row["file"]),
 )
 
 

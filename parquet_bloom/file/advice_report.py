@@ -6,7 +6,7 @@ import os
 import shlex
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from decimal import Decimal
 from operator import attrgetter
 from typing import ClassVar
@@ -24,6 +24,11 @@ from .verdict import ENGINES, MAYBE, NO, YES, Advice, ColumnAdvice
 
 SAMPLE = 8
 """Row groups that are read by default, of all files together."""
+
+SAMPLE_BYTES = 64 << 20
+"""Bytes that are read at most of columns which metadata leaves in doubt."""
+
+_FEWEST = 2  # row groups of a sample: values are compared
 
 DICTIONARIES = 8
 """Number of files whose dictionary headers are read if no values are."""
@@ -49,6 +54,7 @@ class AdviceReport(TabularReport):
     failures : (path, error) of files that could not be read.
     orc_files : number of ORC files: filters cannot be embedded into these, only their writers can make them.
     orc_stride : rows per row group in most of the ORC files.
+    unread : columns in doubt that were not read by themselves, as they are large.
     table : of a table's files the arguments by which the command line names it, empty if it is not known by which; None
         for other files.
 
@@ -67,6 +73,7 @@ class AdviceReport(TabularReport):
     orc_files: int = 0
     orc_stride: int = 0
     table: tuple[str, ...] | None = None
+    unread: tuple[str, ...] = ()
 
     _columns: ClassVar[Mapping[str, Kind]] = {
         "column": "text",
@@ -128,7 +135,9 @@ class AdviceReport(TabularReport):
     def open_question(self) -> str | None:
         """The command that samples the columns which metadata alone cannot decide; None if there are none."""
         undecided = [advice.column for advice in self.columns if advice.verdict == MAYBE and advice.holding is None]
-        if self.sampled > 1 or not undecided or self.table == ():
+        if self.sampled > 1:
+            undecided = [name for name in undecided if name in self.unread]
+        if not undecided or self.table == ():
             return None
         columns = (f"--column {shlex.quote(name)}" for name in undecided)
         fpp = () if self.fpp == FilterOptions.fpp else (f"--fpp {self.fpp}",)
@@ -239,7 +248,9 @@ class AdviceReport(TabularReport):
         for row in rows:
             padded = (cell.ljust(width) for cell, width in zip(row, widths, strict=True))
             lines.append("  ".join(padded).rstrip())
-        lines += [f"at fpp {self.fpp}; filters: share of the files' bytes; skips: row groups, for a value that occurs"]
+        lines += [
+            f"filters: of fpp {self.fpp}, as a share of the files' bytes; skips: row groups, for a value that occurs"
+        ]
         if self.command:
             lines += [printable(text) for text in (self.command, self.call) if text]
         lines += map(printable, self.orc_calls)
@@ -314,57 +325,99 @@ def make_survey_task(
     """
     if isinstance(sample, bool) or not isinstance(sample, int) or sample < 0:
         raise ParquetBloomError(f"sample must be a number of row groups from 0 on, not {sample!r}")
-    # Two row groups are read of some files, as these may have more in common than those of two files.
-    chosen = spread(list(range(len(files))), sample - sample // 4 or DICTIONARIES)
-    each, more = divmod(sample, max(1, len(chosen)))
-    if len(chosen) == len(files):
-        more = len(files) if more else 0  # if there are few files, the same number of each
-    per_file = {files[number]: each + (i < more) for i, number in enumerate(chosen)}
+    per_file = _spread_sample(files, sample)
     if isinstance(columns, str):
         columns = [columns]
     names = None if columns is None else frozenset(columns)
     return SurveyTask(names, per_file, filesystem, storage_options, look), FilterOptions(fpp)
 
 
-def make_report(
-    paths: Iterable[GivenPath],
-    task: SurveyTask,
-    fpp: float,
-    results: Iterable[tuple[str, FileSurvey | None, str | None]],
-    table: Sequence[str] | None = None,
-) -> AdviceReport:
-    """Make the report from (path, survey, error) of each file; `table` is that of the report.
+def _spread_sample(files: Sequence[str], sample: int) -> dict[str, int]:
+    """Return the number of row groups to read, or 0 for the headers of dictionaries, of evenly spread files."""
+    # Two row groups are read of some files, as these may have more in common than those of two files.
+    chosen = spread(list(range(len(files))), sample - sample // 4 or DICTIONARIES)
+    each, more = divmod(sample, max(1, len(chosen)))
+    if len(chosen) == len(files):
+        more = len(files) if more else 0  # if there are few files, the same number of each
+    return {files[number]: each + (i < more) for i, number in enumerate(chosen)}
+
+
+class LakeSurvey:
+    """The surveys of a lake's files, which `make_report` makes the report of.
+
+    Parameters
+    ----------
+    task : which the files are surveyed by.
 
     Raises
     ------
     UnknownColumnError
-        No file has one of the requested columns.
+        In `make_report`: no file has one of the requested columns.
     """
-    advice, failures = Advice(), []
-    for path, file_survey, error in results:
-        if file_survey is None:
-            failures.append((path, error or ""))
-        else:
-            advice.add(file_survey)
-    columns = tuple(advice.columns(fpp))
-    names = [column.column for column in columns]
-    for name in sorted(task.columns or ()):
-        if advice.files and not any(one == name or one.startswith(f"{name}.") for one in names):
-            raise UnknownColumnError("no such column in any file", column=name)
-    return AdviceReport(
-        paths=tuple(map(os.fsdecode, paths)),
-        files=advice.files,
-        row_groups=advice.row_groups,
-        rows=advice.rows,
-        num_bytes=advice.num_bytes,
-        sampled=sum(1 for count in task.per_file.values() if count),
-        fpp=fpp,
-        columns=columns,
-        failures=tuple(failures),
-        orc_files=advice.written,
-        orc_stride=max(advice.strides, key=lambda one: (advice.strides[one], one), default=0),
-        table=None if table is None else tuple(table),
-    )
+
+    def __init__(self, task: SurveyTask) -> None:
+        self._task = task
+        self._advice = Advice()
+        self._files: list[str] = []
+        self._failures: list[tuple[str, str]] = []
+        self._sampled = sum(1 for count in task.per_file.values() if count)
+        self._unread: list[str] = []
+
+    def add(self, results: Iterable[tuple[str, FileSurvey | None, str | None]]) -> None:
+        """Add (path, survey, error) of each file."""
+        for path, file_survey, error in results:
+            if file_survey is None:
+                self._failures.append((path, error or ""))
+            else:
+                self._advice.add(file_survey)
+                self._files.append(path)
+
+    def plan_sample(self, fpp: float) -> SurveyTask | None:
+        """Return the task that reads a sample of the columns which metadata leaves in doubt; None if there are none.
+
+        It reads `SAMPLE_BYTES` at most: fewer row groups, and where two are too many, none of the largest columns.
+        """
+        doubtful = [one.column for one in self._advice.columns(fpp) if one.verdict == MAYBE and one.holding is None]
+        doubtful.sort(key=self._advice.bound_bytes)
+        while doubtful:
+            each = sum(map(self._advice.bound_bytes, doubtful))
+            number = min(SAMPLE, SAMPLE_BYTES // max(each, 1))
+            if number >= _FEWEST:
+                per_file = _spread_sample(self._files, number)
+                self._sampled = len(per_file)
+                return replace(self._task, columns=frozenset(doubtful), per_file=per_file)
+            self._unread.append(doubtful.pop())
+        return None
+
+    def add_samples(self, results: Iterable[tuple[str, FileSurvey | None, str | None]]) -> None:
+        """Add (path, survey, error) of each file of the sample; a file that fails now was read before, and counts."""
+        for _, file_survey, _ in results:
+            if file_survey is not None:
+                self._advice.add_samples(file_survey)
+
+    def make_report(self, paths: Iterable[GivenPath], fpp: float, table: Sequence[str] | None = None) -> AdviceReport:
+        """Return the report; `table` is that of the report."""
+        advice = self._advice
+        columns = tuple(advice.columns(fpp))
+        names = [column.column for column in columns]
+        for name in sorted(self._task.columns or ()):
+            if advice.files and not any(one == name or one.startswith(f"{name}.") for one in names):
+                raise UnknownColumnError("no such column in any file", column=name)
+        return AdviceReport(
+            paths=tuple(map(os.fsdecode, paths)),
+            files=advice.files,
+            row_groups=advice.row_groups,
+            rows=advice.rows,
+            num_bytes=advice.num_bytes,
+            sampled=self._sampled,
+            fpp=fpp,
+            columns=columns,
+            failures=tuple(self._failures),
+            orc_files=advice.written,
+            orc_stride=max(advice.strides, key=lambda one: (advice.strides[one], one), default=0),
+            table=None if table is None else tuple(table),
+            unread=tuple(self._unread),
+        )
 
 
 _CELLS = 40  # of each column

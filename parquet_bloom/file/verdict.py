@@ -201,6 +201,7 @@ class MergedColumn:
     row_groups, filtered, in_dictionary : number of row groups that have the column, that have a filter of it, and whose
         values are all in a dictionary.
     num_values, num_bytes : totals over these row groups.
+    largest : the most bytes in one of them.
     lengths : {(sizing, number of values, rounded): row groups}.
     together : {sizing: most row groups that are read together}.
     distinct_counts, limits : (distinct values, values) of row groups; in `limits` the former are upper bounds.
@@ -219,6 +220,7 @@ class MergedColumn:
     in_dictionary: int = 0
     num_values: int = 0
     num_bytes: int = 0
+    largest: int = 0
     lengths: Counter[tuple[Sizing, int]] = field(default_factory=Counter)
     together: dict[Sizing, int] = field(default_factory=dict)
     distinct_counts: list[tuple[int, int]] = field(default_factory=list)
@@ -245,22 +247,27 @@ class MergedColumn:
             self.filter_fpps.append(survey.filter_fpp)
         self.problem = self.problem or survey.problem
         self.unreadable += survey.problem is not None
-        if survey.samples:
-            self.samples.append(survey.samples)
+        self.add_samples(survey)
         self.mates += len(survey.chunks) * (len(survey.chunks) - 1)
-        self.distinct_counts += [(sample.ndv, sample.num_values) for sample in survey.samples]
         for chunk in survey.chunks:
             self.row_groups += 1
             self.filtered += chunk.filter_bytes is not None
             self.in_dictionary += chunk.dictionary
             self.num_values += chunk.num_values
             self.num_bytes += chunk.num_bytes
+            self.largest = max(self.largest, chunk.num_bytes)
             self.lengths[survey.sizing, _round_count(chunk.num_values)] += 1
             if chunk.ndv is not None and chunk.num_values:
                 self.distinct_counts.append((chunk.ndv, chunk.num_values))
             if chunk.num_values:
                 self.limits.append((_max_distinct(chunk), chunk.num_values))
                 self._add_span(survey.type, chunk.low, chunk.high)
+
+    def add_samples(self, survey: ColumnSurvey) -> None:
+        """Add the samples of a file alone, the rest of which has been counted."""
+        if survey.samples:
+            self.samples.append(survey.samples)
+        self.distinct_counts += [(sample.ndv, sample.num_values) for sample in survey.samples]
 
     def _add_span(self, column_type: ColumnType, low: Domain | None, high: Domain | None) -> None:
         """Add a range, or only every `step`-th: some thousand ranges are enough even for a million row groups."""
@@ -273,6 +280,15 @@ class MergedColumn:
         self.seen += 1
         if len(self.spans) > _MAX_SPANS:
             self.spans, self.step = self.spans[::2], 2 * self.step
+
+    @property
+    def is_constant(self) -> bool:
+        """Whether min and max prove that it has one value, besides nulls."""
+        ends = {end for span in self.spans for end in span}
+        if len(ends) != 1 or self.without_range or self.step > 1:
+            return False
+        (end,) = ends
+        return not (isinstance(end, bytes) and len(end) >= BOUND_BYTES)  # which may be truncated
 
     @property
     def empty(self) -> int:
@@ -307,7 +323,7 @@ YES, MAYBE, NO = "yes", "maybe", "no"
 _SORTED = 0.1  # share of row groups that ranges cannot skip: up to this, ranges suffice
 _EVERYWHERE = 0.5  # share of the other row groups that hold a row group's value: from this on, a filter is useless
 _WORTH = 0.2  # share of row groups that a filter skips beyond ranges: from this on, it is worthwhile
-_DEAR = 0.1  # share of the files' size that filters take: above this, they are expensive
+_DEAR = 0.25  # share of the files' size that filters take: above this, they are expensive
 _WEAK = 2  # multiple of the requested fpp above which existing filters are too weak
 _NEARLY_ALL = 0.9  # share of row groups with dictionaries that may represent all
 _SOME = 0.25  # share of row groups with dictionaries that say something of the others, if their min and max agree
@@ -407,6 +423,16 @@ class Advice:
             merged.twice |= names[column.name] > 1
             merged.add(column, survey)
 
+    def add_samples(self, survey: FileSurvey) -> None:
+        """Add the samples of a file that has been added."""
+        for column in survey.columns:
+            if column.name in self._columns:  # the file may have changed
+                self._columns[column.name].add_samples(column)
+
+    def bound_bytes(self, column: str) -> int:
+        """Return how many bytes a row group has of a column at most; where that is not known, of all columns."""
+        return self._columns[column].largest or self.num_bytes // max(self.row_groups, 1)
+
     def columns(self, fpp: float) -> list[ColumnAdvice]:
         """Return the advice on each column, in the order of their first occurrence."""
         return [self._advice(name, column, fpp) for name, column in self._columns.items()]
@@ -461,10 +487,13 @@ class Advice:
             barred=kind.barred is not None or not column_type.hashable,
         )
         verdict, reason = self._judge(advice, column, kind, fpp, in_dictionaries)
+        if verdict == NO and advice.filtered and reason != _describe_existing(advice):
+            some = f"{advice.filtered:,} of {column.row_groups:,} row groups have a filter already"
+            reason += f"; {_describe_existing(advice) if _has_all(advice, column) else some}"
         if column.problem and column.row_groups:
             files = f"{column.unreadable:,} files" if column.unreadable > 1 else "a file"
             reason += f"; in {files} it cannot be read ({column.problem})"
-        weak = verdict == MAYBE and advice.filtered == column.row_groups - column.empty
+        weak = verdict == MAYBE and _has_all(advice, column)
         return replace(advice, verdict=verdict, reason=reason, weak=weak)
 
     def _judge(
@@ -488,10 +517,12 @@ class Advice:
         if not advice.num_values:
             return NO, "it holds no values"
         weak = None
-        if advice.filtered >= total - column.empty:
+        if _has_all(advice, column):
             weak = _describe_weakness(advice, fpp)
             if weak is None:
                 return NO, _describe_existing(advice)
+        if column.is_constant:
+            return NO, "all of its values are the same, by min and max"
         if total > 1 and advice.in_range <= max(_SORTED, 1.5 / total):
             return NO, f"min and max alone leave {advice.in_range:.1%} of the row groups: it is sorted, or nearly"
         known = None
@@ -517,7 +548,13 @@ class Advice:
         share = advice.share(fpp, self.num_bytes) or 0.0
         if share > _DEAR:
             upto = "up to " if advice.distinct is None else ""
-            doubts.append(f"filters would take {upto}{share:.0%} of the files' size")
+            least = max(advice.sizes)
+            less = (
+                f", and {advice.share(least, self.num_bytes):.0%} at fpp {least:g}"
+                if advice.sizes[least] < advice.sizes[fpp]
+                else ""
+            )
+            doubts.append(f"filters would take {upto}{share:.0%} of the files' size{less}")
         if kind.type.kind in _SELDOM:
             doubts.append(f"{_SELDOM[kind.type.kind]} are seldom asked for by equality")
         if kind.repeated:
@@ -585,6 +622,11 @@ def _judge_without_values(advice: ColumnAdvice, in_dictionaries: float | None) -
         facts.append("row groups seldom have the same min or max, so a value may be in few of them")
     facts.append(f"min and max leave {advice.in_range:.0%} of the row groups")
     return MAYBE, "; ".join([*facts, "a sample of several row groups would tell"])
+
+
+def _has_all(advice: ColumnAdvice, column: MergedColumn) -> bool:
+    """Whether all row groups with values have a filter."""
+    return 0 < advice.filtered >= column.row_groups - column.empty
 
 
 def _describe_existing(advice: ColumnAdvice) -> str:

@@ -12,7 +12,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from ..errors import MalformedFooterError, ParquetBloomError
+from ..errors import MalformedFooterError, NoFilesError, ParquetBloomError
 from ..file.pages.page_lookup import PageLookup
 from ..file.pages.row_group_batch import RowGroupBatch, RowGroups
 from ..metadata.footer import SchemaLeaf
@@ -187,7 +187,7 @@ def advise_index(
     listing = sources.list_lake(lake, filesystem, lake_storage_options)
     entries = listing.entries
     if not entries:
-        raise ParquetBloomError("the lake has no files to look at")
+        raise NoFilesError("the lake has no files to look at")
     chosen = np.unique(np.linspace(0, len(entries) - 1, min(sample, len(entries))).astype(int)).tolist()
     if is_of_grams(key):
         key = learn_weights(key, entries, filesystem, listing.table_columns)
@@ -394,7 +394,7 @@ def _recommend(
 def _make_command(lake: object, column: str, chosen: GranularityAdvice) -> str:
     """Return the command that creates an index of a granularity."""
     paths = [str(path) for path in lake] if isinstance(lake, list | tuple) else [str(lake)]
-    words = ["parquet-bloom", "index", "create", "INDEX", column, "--granularity", chosen.granularity]
+    words = ["parquet-bloom", "index", "create", "INDEX", "--column", column, "--granularity", chosen.granularity]
     words += ["--zone-rows", str(chosen.zone_rows)] if chosen.zone_rows else []
     for path in paths:
         words += ["--lake", path]

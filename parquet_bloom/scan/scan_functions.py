@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Literal
 
 import pyarrow as pa
 
-from ..errors import ParquetBloomError
+from ..errors import NoFilesError, ParquetBloomError
 from ..file.metadata_cache import SHARED_CACHE, MetadataCache
 from ..predicate import parse
 from .plan_report import PruneReport
@@ -156,7 +156,7 @@ def read_table(
     scan = Scan(source.resolve(), parse(where, dialect=dialect), columns, options)
     plan = scan.plan()
     if not plan.files and plan.table is None:
-        raise ParquetBloomError("no files to read: there are none in what was given", path=_describe(paths, index))
+        raise NoFilesError("no files to read: there are none in what was given", path=_describe(paths, index))
     return scan.to_arrow()
 
 

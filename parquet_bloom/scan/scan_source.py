@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import pyarrow as pa
 
-from ..errors import ParquetBloomError, StorageError, UnreadableColumnError
+from ..errors import NoFilesError, ParquetBloomError, StorageError, UnreadableColumnError
 from ..file.bloom_file import BloomFile
 from ..file.column_statistics import ColumnCompatibility
 from ..file.metadata_cache import SHARED_CACHE, MetadataCache
@@ -328,7 +328,7 @@ def fix_schema(source: ScanSource, schema: pa.Schema | None = None) -> tuple[Sca
         return source.with_partitions(listing.partitions.schema.names, schema) if entries else source, schema
     if not entries:
         problem = "no files to scan (in Python, schema= makes a dataset of none)"
-        raise ParquetBloomError(problem, path=None if source.paths is None else str(source.paths))
+        raise NoFilesError(problem, path=None if source.paths is None else str(source.paths))
     if source.index is not None:
         entries = entries[:1]
 

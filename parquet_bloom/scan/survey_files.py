@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from ..core.bloom.variants import Variant
 from ..errors import NotParquetError, ParquetBloomError
 from ..file import file_survey as parquet
-from ..file.advice_report import SAMPLE, AdviceReport, SurveyTask, make_report, make_survey_task
+from ..file.advice_report import SAMPLE, AdviceReport, LakeSurvey, SurveyTask, make_survey_task
 from ..file.bloom_file import BloomFile, parse_variant
 from ..file.file_survey import FileSurvey
 from ..file.many_files import OnError, Progress, RunOptions, process_paths
@@ -110,13 +110,13 @@ def advise(
         files, look = [file.path for file in snapshot.files], partial(survey, table_columns=snapshot.columns)
         arguments = [os.fspath(paths)] if isinstance(paths, str | os.PathLike) else []
     task, options = make_survey_task(files, columns, sample, fpp, filesystem=filesystem, look=look)
-    surveys: list[tuple[str, FileSurvey | None, str | None]] = []
+    surveys = LakeSurvey(task)
     with in_order(partial(_survey_file, task), files, threads or 4 * processors()) as results:
         for done, result in enumerate(results, 1):
-            surveys.append(result)
+            surveys.add([result])
             if progress:
                 progress(done, len(files))
-    return make_report(path_list, task, options.fpp, surveys, arguments)
+    return surveys.make_report(path_list, options.fpp, arguments)
 
 
 def _find_filesystem(

@@ -292,13 +292,14 @@ async def read_body(request: Request, settings: Settings, budget: Budget) -> byt
     Raises
     ------
     ApiError
-        The body is too long, is sent too slowly, or is not JSON by its headers.
+        The body is too long, is sent too slowly, or is of another type by its headers; without one it is JSON.
     """
     kind = request.headers.get("content-type")
     encoding = request.headers.get("content-encoding", "identity")
     if (kind is not None and not _JSON.fullmatch(kind.strip())) or encoding.lower() != "identity":
         what = kind if encoding.lower() == "identity" else f"encoded ({encoding})"
-        raise ApiError(415, f"the body must be application/json in UTF-8, not {what}", close=True)
+        problem = f"the body must be application/json in UTF-8, not {what}: send Content-Type: application/json"
+        raise ApiError(415, problem, close=True)
     stated = request.headers.get("content-length", "0")
     body = bytearray()
     taken = 0
@@ -320,8 +321,6 @@ async def read_body(request: Request, settings: Settings, budget: Budget) -> byt
         raise ApiError(408, text, close=True) from None
     finally:
         budget.remaining += taken
-    if body and kind is None:
-        raise ApiError(415, "the body must be application/json, declared in Content-Type")
     return bytes(body)
 
 

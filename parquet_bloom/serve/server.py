@@ -23,6 +23,7 @@ from fastapi.routing import APIRoute
 from starlette.exceptions import HTTPException
 from starlette.responses import PlainTextResponse
 from starlette.routing import Route
+from starlette.types import Scope
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from ..errors import StorageError
@@ -304,9 +305,20 @@ class _Route(APIRoute):
         handler = super().get_route_handler()
 
         async def handle(request: Request) -> Response:
-            return await handler(_ServedRequest(request.scope, request.receive))
+            return await handler(_ServedRequest(_as_json(request.scope), request.receive))
 
         return handle
+
+
+def _as_json(scope: Scope) -> Scope:
+    """Return a request's scope that says that its body is JSON, where it does not say what it is.
+
+    Releases of FastAPI differ in what they take such a body for. Pages of other sites, which can send one without
+    being asked, are refused by their Origin before.
+    """
+    if any(name == b"content-type" for name, _ in scope["headers"]):
+        return scope
+    return {**scope, "headers": [*scope["headers"], (b"content-type", b"application/json")]}
 
 
 def build_app(service: Service) -> FastAPI:

@@ -11,7 +11,7 @@ from typing import Any
 from pyspark.sql import SparkSession
 
 from ..errors import ConcurrentChangeError, ParquetBloomError, StorageError, UnknownColumnError
-from ..file.advice_report import SAMPLE, AdviceReport, make_report, make_survey_task
+from ..file.advice_report import SAMPLE, AdviceReport, LakeSurvey, make_survey_task
 from ..file.bloom_file import BloomFile, open
 from ..file.embed_filters import RewriteOptions, embed_file
 from ..file.file_columns import find_columns
@@ -247,7 +247,9 @@ def advise(
     sizes = [size if tasks.per_file.get(file) else 0 for file, size in zip(files, find_sizes(entries), strict=True)]
     outcomes = run(spark, "advise", files, tasks, storage_options, sizes)
     results = ((outcome.path, outcome.result, outcome.error) for outcome in outcomes)
-    return make_report(path_list(paths), tasks, options.fpp, results)
+    surveys = LakeSurvey(tasks)
+    surveys.add(results)
+    return surveys.make_report(path_list(paths), options.fpp)
 
 
 def verify(

@@ -12,7 +12,7 @@ from contextlib import contextmanager, suppress
 from fnmatch import fnmatchcase, translate
 from typing import ClassVar, NamedTuple
 
-from ..errors import StorageError
+from ..errors import NoFilesError, StorageError
 from .file_names import find_local_table, find_table_at, is_hidden, refuse_managed_table
 from .local.local_source import FileIdentity
 from .objects.location import ObjectStores
@@ -375,7 +375,7 @@ def list_confined(path: str, folders: ConfinedFolders) -> list[str]:
     found = listing.expand("/" + "/".join(parts[:first]), parts[first:], frozenset(parts), frozenset())
     files = dict.fromkeys(sorted(found))
     if not files:
-        raise StorageError("no file matches the pattern", path=path, errno=errno.ENOENT)
+        raise NoFilesError("no file matches the pattern", path=path, errno=errno.ENOENT)
     return list(files)
 
 

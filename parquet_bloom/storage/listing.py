@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import pyarrow as pa
 
-from ..errors import StorageError
+from ..errors import NoFilesError, StorageError
 from ..util import threads
 from ..util.lazy import late_module
 from ..util.messages import logger
@@ -219,7 +219,7 @@ def _expand_pattern(pattern: str) -> list[str]:
             refuse_managed_table(find_local_table(match), match)
         files += _list_local(match, may_be_pattern=False)
     if not files:
-        raise StorageError("no file matches the pattern", path=pattern, errno=errno.ENOENT)
+        raise NoFilesError("no file matches the pattern", path=pattern, errno=errno.ENOENT)
     return files
 
 
@@ -337,7 +337,7 @@ def _expand_remote_pattern(path: str, filesystem: fs.FileSystem) -> list[str]:
     inside = _relative_names(root, below, filesystem)
     matches = {name: entry.path for entry, name in inside if entry.type == fs.FileType.File and pattern.takes(name)}
     if not matches:
-        raise StorageError("no file matches the pattern", path=path, errno=errno.ENOENT)
+        raise NoFilesError("no file matches the pattern", path=path, errno=errno.ENOENT)
     refuse_managed_table(find_remote_table(root, filesystem), path)
     for folder, marker in _find_tables_in(inside):
         if not folder or any(name.startswith(folder + "/") for name in matches):

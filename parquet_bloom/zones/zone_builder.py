@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from ..core.bloom import sbbf
 from ..errors import (
     ManagedTableError,
+    NoFilesError,
     ParquetBloomError,
     StorageError,
     UnknownColumnError,
@@ -510,7 +511,7 @@ def build(
                 if result.last and progress is not None:
                     progress(done, len(entries))
         if not completed.files:
-            raise next(iter(report.failed.values()), ParquetBloomError("there are no files", path=target_path))
+            raise next(iter(report.failed.values()), NoFilesError("there are no files", path=target_path))
         manifest, zones = completed.manifest(column, filter_bytes), completed.zones
         packed_zones = describe_zones(zones, rows_per_zone, zones_per_batch(filter_bytes))
         metadata = FilterSizing(rows_per_zone, fpp).metadata | manifest.to_metadata(zones, packed_zones)

@@ -52,12 +52,6 @@ def _decoded(stream: bytes | None) -> str:
     return (stream or b"").decode("utf-8", "surrogateescape")
 
 
-@pytest.fixture(autouse=True)
-def as_wide_as_it_takes(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Make the width of tables in pipes independent of the terminal of the test run."""
-    monkeypatch.delenv("COLUMNS", raising=False)
-
-
 @pytest.fixture(scope="session")
 def run_on_terminal() -> Callable[..., Run]:
     """Return what runs a command in a process of its own, and answers its question on a terminal."""

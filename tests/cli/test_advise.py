@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,7 @@ import pytest
 from support.report_pages import drawn_paths
 
 import parquet_bloom
+from parquet_bloom.file import advice_report
 
 FILES, GROUP = 5, 3000  # with two row groups a file
 MOST = "no dictionary holds its values, so most may be distinct"
@@ -81,7 +83,7 @@ def test_a_page_is_written(run: Callable[..., Any], plain_ids: Path, tmp_path: P
     printed = run("advise", plain_ids)
     done = run("advise", plain_ids, "--html", tmp_path / "page.html")
     assert (done.code, done.out, done.err) == (printed.code, printed.out, printed.err)
-    assert "id: maybe" in drawn_paths((tmp_path / "page.html").read_text("utf-8"))
+    assert "id: yes" in drawn_paths((tmp_path / "page.html").read_text("utf-8"))
 
 
 def check_sampled(run: Callable[..., Any], lake: Path) -> None:
@@ -124,7 +126,7 @@ def test_with_a_sample_by_spark(run, by_spark):
 
 
 def test_metadata_alone_says_what_it_does_not_know(run, plain_ids):
-    document, advice = advised(run, plain_ids)
+    document, advice = advised(run, plain_ids, "--sample", 0)
     assert advice["seq"] == ("no", BY_RANGES)
     assert advice["country"] == ("no", f"0.67% of a row group's values are distinct, and {SEEM_FEW}")
     for name in ("id", "user.key"):
@@ -146,11 +148,56 @@ def test_metadata_alone_says_what_it_does_not_know(run, plain_ids):
     assert rows["id"]["sizes"]["0.01"] == 2 * FILES * parquet_bloom.size_for(GROUP, 0.01)  # at most
 
 
+def test_what_metadata_leaves_in_doubt_is_read(run, plain_ids, monkeypatch):
+    document, advice = advised(run, plain_ids)
+    assert {name: verdict for name, (verdict, _) in advice.items()} == {
+        "seq": "no", "id": "yes", "country": "no", "session": "yes", "user.key": "yes", "bulk": "yes",
+    }  # fmt: skip
+    assert advice["country"] == ("no", f"0.67% of a row group's values are distinct, and {SEEM_FEW}")  # not read
+    assert (document["totals"]["sampled_files"], document["sample_command"]) == (5, None)
+    # Of a bound that two row groups of the largest column exceed, the others are read.
+    largest = max(row["num_bytes"] for row in document["columns"]) // (2 * FILES)
+    monkeypatch.setattr(advice_report, "SAMPLE_BYTES", 2 * largest - 1000)
+    document, advice = advised(run, plain_ids)
+    assert [name for name, (verdict, _) in advice.items() if verdict == "maybe"] == ["bulk"]
+    assert advice["id"][0] == advice["user.key"][0] == "yes"
+    assert document["sample_command"] == f"parquet-bloom advise {plain_ids} --column bulk --sample 8"
+    monkeypatch.setattr(advice_report, "SAMPLE_BYTES", 1000)
+    assert advised(run, plain_ids)[0]["totals"]["sampled_files"] == 0
+
+
+def test_few_row_groups_of_random_ids_are_decided(run, tmp_path):
+    rng = np.random.default_rng(7)
+    for number in range(2):
+        ids = pa.table({"id": rng.integers(0, 1 << 60, 10_000)})
+        pq.write_table(ids, tmp_path / f"{number}.parquet", row_group_size=5000)
+    _, advice = advised(run, tmp_path)
+    assert advice["id"][0] == "yes"
+    assert re.fullmatch(r"a filter leaves 2.*%, for 1\d\.\d\d% of the files' size", advice["id"][1])
+
+
+def test_constant_columns_and_filters_that_are_there_are_said(run, tmp_path):
+    table = pa.table({"day": ["2026-01-31"] * 100, "n": pa.array([7, None] * 50), "seq": range(100)})
+    for options in ({"row_group_size": 100}, {"row_group_size": 10, "use_dictionary": False}):
+        pq.write_table(table, tmp_path / "a.parquet", **options)
+        _, advice = advised(run, tmp_path, "--sample", 0)
+        for name in ("day", "n"):
+            assert advice[name] == ("no", "all of its values are the same, by min and max")
+    parquet_bloom.embed(tmp_path / "a.parquet", "seq")
+    pq.write_table(table.slice(0, 10), tmp_path / "b.parquet")
+    ten = "; 10 of 11 row groups have a filter already"
+    assert advised(run, tmp_path)[1]["seq"][1].endswith(ten)
+    long = pa.table({"text": ["x" * 100] * 10})  # min and max may be cut, and say nothing of what follows
+    pq.write_table(long, tmp_path / "a.parquet", row_group_size=5)
+    (tmp_path / "b.parquet").unlink()
+    assert "by min and max" not in advised(run, tmp_path, "--sample", 0)[1]["text"][1]
+
+
 @pytest.mark.parametrize(
     "which", ["all_dictionaries", pytest.param("by_spark", marks=[pytest.mark.spark, pytest.mark.ci])]
 )
 def test_dictionaries_tell_metadata_how_many_values_are_distinct(which, run, request):
-    _, advice = advised(run, request.getfixturevalue(which))
+    _, advice = advised(run, request.getfixturevalue(which), "--sample", 0)
     assert advice["seq"] == ("no", BY_RANGES)
     assert advice["country"] == ("no", f"0.67% of a row group's values are distinct, and {SEEM_FEW}")
     assert advice["session"][0] == "maybe"
@@ -167,11 +214,11 @@ def test_numbers_between_few_bounds_are_few(run, tmp_path):
     for number in range(4):
         columns = {"status": rng.integers(200, 205, 5000), "near": 1000 * number + rng.integers(0, 1000, 5000)}
         pq.write_table(pa.table(columns), tmp_path / f"{number}.parquet", row_group_size=2500, use_dictionary=False)
-    _, advice = advised(run, tmp_path)
+    _, advice = advised(run, tmp_path, "--sample", 0)
     assert advice["status"] == ("no", f"at most 0.20% of a row group's values are distinct, and {SEEM_FEW}")
     assert advice["near"][0] == "maybe"  # the row groups of a file are alike, those of others are not
     assert advice["near"][1].startswith("at most ")
-    assert advised(run, tmp_path, "--sample", 8)[1]["near"][0] == "no"
+    assert advised(run, tmp_path)[1]["near"][0] == "no"
 
 
 def test_metadata_takes_no_values_for_granted(run, tmp_path):
@@ -180,8 +227,8 @@ def test_metadata_takes_no_values_for_granted(run, tmp_path):
     users = rng.integers(0, 1 << 60, 3000)
     for number in range(10):
         pq.write_table(pa.table({"user": rng.permutation(users)[:2500]}), tmp_path / f"{number}.parquet")
-    assert advised(run, tmp_path)[1]["user"][0] == "maybe"
-    verdict, reason = advised(run, tmp_path, "--sample", 8)[1]["user"]
+    assert advised(run, tmp_path, "--sample", 0)[1]["user"][0] == "maybe"
+    verdict, reason = advised(run, tmp_path)[1]["user"]
     assert verdict == "no"
     assert reason.startswith("a value is in about 8")
 
@@ -191,7 +238,7 @@ def test_texts_that_were_cut_are_not_compared(run, tmp_path):
     for number in range(10):
         urls = [f"https://{'x' * 80}/{value}" for value in rng.integers(0, 1 << 60, 2000).tolist()]
         pq.write_table(pa.table({"url": urls}), tmp_path / f"{number}.parquet")
-    document, advice = advised(run, tmp_path)
+    document, advice = advised(run, tmp_path, "--sample", 0)
     assert advice["url"][0] == "maybe"
     assert (document["columns"][0]["same_min"], document["columns"][0]["same_max"]) == (None, None)
 

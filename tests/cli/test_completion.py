@@ -64,7 +64,7 @@ OFFERED = {
     "parquet-bloom index c": "create compact check",
     "parquet-bloom zones _": "build show",
     "parquet-bloom zones build lake --column user.": "user.id user.name",
-    "parquet-bloom index create ids.index --lake lake user.": "user.id user.name",
+    "parquet-bloom index create ids.index --lake lake --column user.": "user.id user.name",
 }
 
 
@@ -96,10 +96,10 @@ def test_words_are_completed_by_commands_options_and_columns(tool):
         ("zones", "b", ["build"]),
         ("zones build lake --rows", "--rows", ["--rows-per-zone"]),
         ("index compact", "--keep", ["--keep-seconds"]),
-        ("index lookup ids.index", "user", ["user.id", "user.name"]),
-        ("index lookup nowhere", "", []),
-        ("index lookup s3://bucket/key", "", []),
-        ("index create ids.index", "", []),
+        ("index lookup ids.index --column", "user", ["user.id", "user.name"]),
+        ("index lookup nowhere --column", "", []),
+        ("index lookup s3://bucket/key --column", "", []),
+        ("index create ids.index --column", "", []),
     ):
         assert [item.value for item in completer.get_completions(words.split(), begun)] == offered, words
 

@@ -46,17 +46,19 @@ def test_it_asks_on_a_terminal(events, answer, code, rows, run_on_terminal):
 
 def test_keys_in_files(events, run):
     pq.write_table(pa.table({"id": pa.array([3, None, 5000, 103])}), "keys.parquet")
-    document = run("erase", "events", "--keys", "keys.parquet", "--on", "id", "--in-place", "--yes", "--json").document
+    document = run(
+        "erase", "events", "--keys", "keys.parquet", "--key-column", "id", "--in-place", "--yes", "--json"
+    ).document
     assert document["keys"] == {"given": 4, "null": 1, "found": 2}
     assert (document["totals"]["rows"], document["rows_after"]) == (2, 0)
     Path("keys.txt").write_text("4\n\n104\n")
-    assert run("erase", "events", "--keys", "keys.txt", "--on", "id", "--in-place", "--yes").code == 0
+    assert run("erase", "events", "--keys", "keys.txt", "--key-column", "id", "--in-place", "--yes").code == 0
     Path("keys.csv").write_text("id,t\n6,0\n7,0\n,1\n")
-    both = ("--on", "id", "--on", "t", "--where", "id < 50")
+    both = ("--key-column", "id", "--key-column", "t", "--where", "id < 50")
     assert run("erase", "events", "--keys", "keys.csv", *both, "--in-place", "--yes").code == 0
     assert left() == 2 * ROWS - 5
     Path("texts.csv").write_text("id\n8\n")
-    by_text = ("--on", "CAST(id AS STRING)")
+    by_text = ("--key-column", "CAST(id AS STRING)")
     document = run("erase", "events", "--keys", "texts.csv", *by_text, "--dry-run", "--json").document
     assert document["totals"]["rows"] == 1
 
@@ -65,7 +67,7 @@ def test_errors(events, run):
     for arguments, message in (
         (
             ["events", "--in-place", "--yes"],
-            "no rows are chosen: give --key COLUMN=VALUE, --keys FILE with --on NAME, or --where SQL",
+            "no rows are chosen: give --key COLUMN=VALUE, --keys FILE with --key-column, or --where",
         ),
         (["events", "--where", "id = 1"], "no target given: add -o PATH, --in-place or --dry-run"),
         (["events", "--where", "id = 1", "-o", "x", "--in-place"], "-o and --in-place exclude each other"),

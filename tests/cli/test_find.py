@@ -112,7 +112,7 @@ def test_csv_tells_nulls_from_empty_texts(many, run):
         '2,"","two\nlines","{""id"": null, ""tags"": []}"\n3,,日本\x1b[31m,\n'
     )
     assert len(list(csv.reader(io.StringIO(result.out)))) == 4
-    assert run("find", "many", "--where", "id = 3", "--format", "csv", "--column", "text").out == 'text\n""\n'
+    assert run("find", "many", "--where", "id = 3", "--format", "csv", "--columns", "text").out == 'text\n""\n'
 
 
 def test_tables_print_no_control_characters(many, run):
@@ -140,9 +140,7 @@ def test_files_hold_the_rows(suffix, many, run):
 
 
 def test_columns_are_in_the_requested_order(many, run):
-    out = run(
-        "find", "many", "--where", "id = 1", "--column", "text", "--columns", "user.id,id", "--format", "ndjson"
-    ).out
+    out = run("find", "many", "--where", "id = 1", "--columns", "text,user.id,id", "--format", "ndjson").out
     assert out == '{"text": "plain", "user": {"id": 7}, "id": 1}\n'
 
 

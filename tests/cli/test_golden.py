@@ -40,7 +40,7 @@ COMMANDS = {
     "drop-in-place": "drop lake --column id --in-place",
     "erase-dry-run": "erase lake broken.parquet --key id=4250 --key id=4251 --dry-run",
     "erase-in-place": "erase lake/by=pyarrow --where \"id = 4250 OR tag = 'tag 1'\" --in-place --yes",
-    "erase-output": "erase 'lake/by=[ps]*' --keys ids.txt --on id -o out",
+    "erase-output": "erase 'lake/by=[ps]*' --keys ids.txt --key-column id -o out",
     "verify": "verify lake broken.parquet",
     "verify-data": "verify lake --data",
     "verify-draft": "verify draft.parquet --data --variant murmur3+mask+raw",
@@ -72,14 +72,14 @@ COMMANDS = {
     "index-create": (
         "index create new.index --column id --column tag --lake lake --granularity row_group --expected-values 1e6"
     ),
-    "index-create-zones": "index create new.index id --lake lake --granularity zone --zone-rows 100",
-    "index-advise": "index advise lake/by=spark id --zone-rows 20",
-    "index-advise-some": "index advise lake tag --granularity row_group --granularity file --sample 2",
+    "index-create-zones": "index create new.index --column id --lake lake --granularity zone --zone-rows 100",
+    "index-advise": "index advise lake/by=spark --column id --zone-rows 20",
+    "index-advise-some": "index advise lake --column tag --granularity row_group --granularity file --sample 2",
     "index-append": "index append ids.index lake broken.parquet",
     "index-remove": "index remove ids.index lake/by=spark/",
     "index-lookup": "index lookup ids.index --column id 4250 -7 100",
-    "index-lookup-nothing": "index lookup ids.index tag --text 'tag 7' nothing",
-    "index-lookup-zones": "index lookup zones.index id 4250 100",
+    "index-lookup-nothing": "index lookup ids.index --column tag --text 'tag 7' nothing",
+    "index-lookup-zones": "index lookup zones.index --column id 4250 100",
     "index-compact": "index compact ids.index",
     "index-stats": "index stats ids.index",
     "index-check": "index check ids.index --sample 2",
@@ -136,7 +136,7 @@ def test_printed(name, format, run, lake, golden, settled, monkeypatch):
     if "ids.txt" in command:
         Path("ids.txt").write_text("100\n4250\n7\n")
     if "ids.index" in command:
-        run("index", "create", "ids.index", "id", "tag", "--lake", "lake")
+        run("index", "create", "ids.index", "--column", "id", "--column", "tag", "--lake", "lake")
         run("index", "append", "ids.index", *(["lake/by=spark"] if "append" in command else []))
     if "zones show" in command:
         run("zones", "build", "lake", "--column", "id", "--rows-per-zone", "100", "-o", "ids.zones.arrow")

@@ -257,7 +257,7 @@ def test_options_that_do_not_fit(command, lake, refused):
         (["lake", "--key", "id=1", "--keys", "ids.txt"], "--key and --keys exclude each other"),
         (["lake", "--key", "id=1", "--key-column", "id"], "--key-column is for --keys"),
         (["lake", "--keys", "-"], "--keys needs --key-column"),
-        (["lake", "--keys", "-", "--index", "more.index"], "--keys needs --key-column: the index has id, name, uid"),
+        (["lake", "--keys", "-", "--index", "more.index"], "--key-column is required: the index has id, name, uid"),
         (["lake", "--key", "id=x"], "column 'id': key 1: 'x' is not an integer"),
         (["lake", "--key", "id=1", "--key", "id="], "column 'id': key 2: '' is not an integer"),
         (["lake", "--key", "idd=1"], "column 'idd': the dataset has no such column; did you mean 'id' or 'uid'?"),
@@ -330,7 +330,7 @@ def test_files_that_cannot_be_read_do_not_hide_the_type(own_lake, run):
 def test_no_files_and_no_file_that_can_be_read(own_lake, run):
     Path("empty").mkdir()
     result = run("find", "empty", *list_keys("id"), stdin="7\n")
-    assert (result.code, result.out, result.errors) == (2, "", ["error: empty: no files in it"])
+    assert (result.code, result.out, result.errors) == (3, "", ["error: empty: no files in it"])
     Path("empty/a.parquet").write_bytes(b"not Parquet at all")
     result = run("find", "empty", *list_keys("id"), stdin="7\n")
     problem = "error: empty/a.parquet: not a Parquet file, or one cut off: it does not end in PAR1"
@@ -369,7 +369,7 @@ def test_an_index_stands_for_its_lake_and_changes_are_noticed(own_lake, run):
 
 
 def test_output_of_get_is_as_of_find(lake, run):
-    arguments = ["lake", "--index", "ids.index", "--key", "id=2001", "--column", "price", "--columns", "at,id"]
+    arguments = ["lake", "--index", "ids.index", "--key", "id=2001", "--columns", "price, at,id"]
     assert run("get", *arguments, "--json").document == {
         "schema_version": 1,
         "command": "get",

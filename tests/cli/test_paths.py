@@ -59,13 +59,32 @@ def test_an_empty_folder(tmp_path, monkeypatch, run):
         ["find", "--where", "id = 1"],
     ):
         result = run(*arguments, "empty")
-        assert (result.code, result.out) == (2, ""), arguments
+        assert (result.code, result.out) == (3, ""), arguments
         assert result.errors == ["error: empty: no files in it"]
         document = run(*arguments, "empty", "--json").document
         assert document["totals"]["files"] == 0
         assert [(error["file"], error["problem"]) for error in document["errors"]] == [("empty", "no files in it")]
         result = run(*arguments, "empty", "a.parquet")  # beside another one
-        assert (result.code, result.errors) == (2, ["error: empty: no files in it"])
+        assert (result.code, result.errors) == (3, ["error: empty: no files in it"])
+        nothing = run(*arguments, "nothing*")
+        assert (nothing.code, nothing.errors) == (3, ["error: nothing*: no file matches the pattern"])
+        for other in ("nowhere", "empty/_hidden/a.parquet"):  # what is missing or broken is another error
+            assert run(*arguments, "empty", other).code == 2, arguments
+
+
+def test_other_commands_without_files(tmp_path, run, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    Path("empty").mkdir()
+    for command in (
+        "get empty --key id=1",
+        "locate empty --key id=1",
+        "erase empty --key id=1 --dry-run",
+        "zones build empty --column id -o id.zones",
+        "index advise empty --column id",
+    ):
+        result = run(*command.split())
+        assert (result.code, result.out, len(result.errors)) == (3, "", 1), command
+        assert run(*command.replace("empty", "nowhere").split()).code == 2, command
 
 
 def test_an_index_whose_lake_is_empty(tmp_path, run, monkeypatch):
@@ -78,10 +97,10 @@ def test_an_index_whose_lake_is_empty(tmp_path, run, monkeypatch):
     Path("lake/a.parquet").rename("a.parquet")
     for command in ("find", "prune"):
         result = run(command, "--index", "ids.index", "--where", "id = 2")
-        assert (result.code, result.errors) == (2, ["error: ids.index: no files in its lake"])
+        assert (result.code, result.errors) == (3, ["error: ids.index: no files in its lake"])
     for paths in ([], ["lake"]):
         result = run("index", "append", "ids.index", *paths)
-        assert result.code == 2
+        assert result.code == 3
         (error,) = result.errors
         assert error.endswith("lake: no files in it")
     assert run("index", "append", "ids.index", "-", stdin="").code == 0  # an empty list is none

@@ -254,7 +254,7 @@ def hiding(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def test_delete_commits_to_a_table(run, hiding):
     Path("keys.csv").write_text("id,name\n5,n5\n150,n50\n7,\n151,n7\n")
-    chosen = ["delete", "events", "--keys", "keys.csv", "--on", "id", "--on", "name"]
+    chosen = ["delete", "events", "--keys", "keys.csv", "--key-column", "id", "--key-column", "name"]
     planned = run(*chosen, "--dry-run", "--json").document
     assert planned["totals"] == {"files": 2, "rows": 2, "bytes_written": 0, "keys": 4, "null_keys": 1}
     assert [row["how"] for row in planned["files"]] == ["hidden"] * 2
@@ -273,13 +273,13 @@ def test_delete_commits_to_a_table(run, hiding):
         "deleted 98 rows in 1 file; version 4 -> 5\n"
     )
     Path("keys.txt").write_text("N60\n")
-    deleted = run("delete", "events", "--keys", "keys.txt", "--on", "upper(name)", "--commit", "--yes")
+    deleted = run("delete", "events", "--keys", "keys.txt", "--key-column", "upper(name)", "--commit", "--yes")
     assert deleted.err == "deleted 2 rows in 2 files, of 1 key; version 5 -> 6\n"
 
 
 def test_upsert_commits_to_a_table(run, hiding):
     pq.write_table(pa.table({"id": [7, 150, 1000], "name": ["new"] * 3}), "rows.parquet")
-    command = ["upsert", "events", "--rows", "rows.parquet", "--on", "id"]
+    command = ["upsert", "events", "--rows", "rows.parquet", "--key-column", "id"]
     planned = run(*command, "--dry-run", "--json").document
     expected = {"files": 2, "rows_added": 3, "rows_replaced": 2, "rows_kept": 0, "null_keys": 0}
     assert (planned["totals"], planned["added"]) == (expected, [])
@@ -291,15 +291,15 @@ def test_upsert_commits_to_a_table(run, hiding):
     assert kept.err == "0 rows added, 0 of the table replaced, 3 left out, as the table has their keys\n"
     Path("text.parquet").write_text("id,name")
     for arguments, said in (
-        ("--rows rows.parquet --on id", "one of --commit and --dry-run is required"),
-        ("--rows rows.parquet --on id --commit", "there is no terminal to ask on: add --yes"),
-        ("--rows rows.parquet --commit --yes", "missing option '--on'"),
-        ("--rows nowhere.parquet --on id --dry-run", "nowhere.parquet: "),
+        ("--rows rows.parquet --key-column id", "one of --commit and --dry-run is required"),
+        ("--rows rows.parquet --key-column id --commit", "there is no terminal to ask on: add --yes"),
+        ("--rows rows.parquet --commit --yes", "missing option '--key-column'"),
+        ("--rows nowhere.parquet --key-column id --dry-run", "nowhere.parquet: "),
         (
-            "--rows text.parquet --on id --dry-run",
+            "--rows text.parquet --key-column id --dry-run",
             "text.parquet: its rows cannot be read: it is neither a Parquet",
         ),
-        ("--rows rows.parquet --on nothing --dry-run", "column 'nothing': the table has no such column"),
+        ("--rows rows.parquet --key-column nothing --dry-run", "column 'nothing': the table has no such column"),
     ):
         failed = run("upsert", "events", *shlex.split(arguments))
         assert (failed.code, failed.out, len(failed.err.splitlines())) == (2, "", 1), arguments
@@ -323,7 +323,7 @@ def test_rewriting_leaves_nothing_to_hide(run, hiding):
     ("command", "question"),
     [
         (["delete", "--key", "id=7"], "delete 1 row in 1 file of "),
-        (["upsert", "--rows", "rows.parquet", "--on", "id"], "put 1 row into "),
+        (["upsert", "--rows", "rows.parquet", "--key-column", "id"], "put 1 row into "),
     ],
 )
 def test_a_change_of_a_table_is_confirmed(hiding, run_on_terminal, command, question):
@@ -342,8 +342,8 @@ def test_mistakes_of_delete_are_one_line(run, hiding):
         ("--key id=1 --commit --dry-run", "one of --commit and --dry-run is required, not both"),
         ("--commit", "no rows are chosen: give --key"),
         ("--key id=1 --commit", "there is no terminal to ask on: add --yes"),
-        ("--key id=1 --on id --commit --yes", "--keys and --on go together"),
-        ("--keys keys.txt --commit --yes", "--keys and --on go together"),
+        ("--key id=1 --key-column id --commit --yes", "--keys and --key-column go together"),
+        ("--keys keys.txt --commit --yes", "--keys and --key-column go together"),
         ("--key id=x --dry-run", "column 'id': "),
         ("--key nothing=1 --dry-run", "column 'nothing': "),
         ("--where id== --dry-run", "a column or literal is missing"),
@@ -367,10 +367,12 @@ def test_the_advised_command_commits(run, tmp_path, monkeypatch):
         ids = np.random.default_rng(seed).integers(0, 1 << 60, 5_000)
         rows = pa.table({"a key": ids, "text": [f"{id_:x}" * 10 for id_ in ids]})
         deltalake.write_deltalake("a table", rows, mode="append")
-    first = run("advise", "a table", "--column", "a key", "--fpp", "0.001", "--json").document["sample_command"]
+    options = ("--column", "a key", "--fpp", "0.001", "--json")
+    first = run("advise", "a table", *options, "--sample", "0").document["sample_command"]
     assert shlex.split(first)[:5] == ["parquet-bloom", "advise", "a table", "--column", "a key"]
     command = run(*shlex.split(first)[1:], "--json").document["embed_command"]
     assert command == "parquet-bloom embed 'a table' --column 'a key' --fpp 0.001 --commit"
+    assert run("advise", "a table", *options).document["embed_command"] == command
     done = run(*shlex.split(command)[1:])
     assert (done.code, "embedded 3 filters in 3 files" in done.err) == (0, True)
 
@@ -566,17 +568,17 @@ def test_an_interrupt_while_modules_are_imported(module, delta, tmp_path):
 
 def lookup(run, *arguments) -> list[int]:
     """How many files may hold each of the values that any may."""
-    done = run("index", "lookup", "ids.index", *arguments, "--json")
+    done = run("index", "lookup", "ids.index", *arguments, "--json")  # its only column
     values = [row["value"] for row in done.document["candidates"]]
     return [values.count(value) for value in dict.fromkeys(values)]
 
 
 def test_an_index_over_a_table_of_a_catalog(run, iceberg):
-    created = run("index", "create", "ids.index", "user", *NAMED)
+    created = run("index", "create", "ids.index", "--column", "user", *NAMED)
     assert created.code == 0, created.err
     assert "iceberg db.events in catalog prod" in created.out
     assert "added" in run("index", "append", "ids.index").out
-    assert lookup(run, "user", 4) == [1]
+    assert lookup(run, 4) == [1]
     for more in ([], NAMED):
         done = run("find", *more, "--index", "ids.index", "--where", "user IN (4, 105)", "--format", "ndjson")
         assert done.code == 0, done.err
@@ -584,13 +586,13 @@ def test_an_index_over_a_table_of_a_catalog(run, iceberg):
         done = run("prune", *more, "--index", "ids.index", "--where", "user = 4")
         assert re.search("[12] files? ruled out by", done.err), done.err
     iceberg.append(pa.table({"user": [4], "text": ["c"]}))
-    assert min(lookup(run, "user", 4, 107)) >= 2  # one file is new
+    assert min(lookup(run, 4, 107)) >= 2  # one file is new
     assert run("index", "append", "ids.index", *NAMED).out.split()[-6:][0] == "1"
-    assert len(lookup(run, "user", 4, 107, 777)) >= 2
+    assert len(lookup(run, 4, 107, 777)) >= 2
     assert run("find", "--index", "ids.index", "--where", "user = 4", "--format", "ndjson").out.count("\n") == 2
     assert "iceberg version" in run("index", "stats", "ids.index").err
     folder = Path(iceberg.metadata_location.removeprefix("file://")).parents[1]
-    assert run("index", "create", "other.index", "user", "--iceberg", f"file://{folder}").code == 0
+    assert run("index", "create", "other.index", "--column", "user", "--iceberg", f"file://{folder}").code == 0
     for more in ([], ["--iceberg", folder]):
         assert run("index", "append", "other.index", *more).code == 0
     done = run("find", "--index", "other.index", "--where", "user IN (4, 105)", "--format", "ndjson")
@@ -602,9 +604,9 @@ def test_an_index_over_a_delta_table(run, tmp_path, monkeypatch):
     for first in (0, 1000):
         ids = pa.table({"id": pa.array(range(first, first + 10), pa.int64())})
         deltalake.write_deltalake("a table", ids, mode="append")
-    assert run("index", "create", "ids.index", "id", "--delta", "a table").code == 0
+    assert run("index", "create", "ids.index", "--column", "id", "--delta", "a table").code == 0
     for create, append in ((["--lake", "a table"], []), ([], ["a table"])):  # a folder that holds a table is one
-        assert run("index", "create", "other.index", "id", *create).code == 0
+        assert run("index", "create", "other.index", "--column", "id", *create).code == 0
         assert run("index", "append", "other.index", *append).code == 0
         with parquet_bloom.LakeIndex.open("other.index") as index:
             assert index.state.manifest.lake == {"delta": str(tmp_path / "a table")}
@@ -612,11 +614,11 @@ def test_an_index_over_a_delta_table(run, tmp_path, monkeypatch):
             assert index.unindexed == []
         shutil.rmtree("other.index")
     assert run("index", "append", "ids.index").code == 0
-    assert lookup(run, "id", 5, 1005, 2005) == [1, 1]
+    assert lookup(run, 5, 1005, 2005) == [1, 1]
     deltalake.write_deltalake("a table", pa.table({"id": pa.array([2005], pa.int64())}), mode="overwrite")
-    assert lookup(run, "id", 5, 2005) == [1, 1]  # the file that is new
+    assert lookup(run, 5, 2005) == [1, 1]  # the file that is new
     assert run("index", "append", "ids.index", "--delta", "a table").code == 0
-    assert lookup(run, "id", 5, 2005) == [1]
+    assert lookup(run, 5, 2005) == [1]
     assert "delta version 2" in run("index", "stats", "ids.index").err
     done = run("index", "append", "ids.index", "ids.index")
     assert (done.code, len(done.errors)) == (2, 1)

@@ -280,7 +280,7 @@ FILES = [
 ]
 APPEND = ["index", "append", "{}/home/index", "{lake}", "--memory-limit", "1KB"]
 INDEXES = [
-    IndexScenario("index create", ["index", "create", "{}/home/index", "id", "--lake", "{lake}"]),
+    IndexScenario("index create", ["index", "create", "{}/home/index", "--column", "id", "--lake", "{lake}"]),
     IndexScenario("first index append", APPEND),
     IndexScenario("index append", APPEND),
     IndexScenario("index append without rename_new", APPEND, NO_EXCHANGE),
@@ -288,7 +288,7 @@ INDEXES = [
     IndexScenario("index compact", ["index", "compact", "{}/home/index", "--keep-seconds", "0"]),
     ZoneScenario("zone index append", APPEND),
     ZoneScenario("zone index compact", ["index", "compact", "{}/home/index", "--keep-seconds", "0"]),
-    GramScenario("grams create", ["index", "create", "{}/home/index", "grams(name)", "--lake", "{lake}"]),
+    GramScenario("grams create", ["index", "create", "{}/home/index", "--column", "grams(name)", "--lake", "{lake}"]),
     GramScenario("first grams append", APPEND),
     LateGramScenario("first late grams append", APPEND),
     GramScenario("grams append", APPEND),

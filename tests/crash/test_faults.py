@@ -270,10 +270,10 @@ def test_a_disk_that_may_only_be_read(disk, capsys):
     subprocess.run(["mount", "-o", "remount,ro", disk], check=True)
     commands = (
         ["embed", path, "--column", "id", "--in-place"],
-        ["index", "create", disk / "index", "id"],
+        ["index", "create", disk / "index", "--column", "id"],
         ["erase", path, "--where", "id < 700", "--in-place", "--yes"],
         ["delete", root, "--key", "id=7", "--commit", "--yes"],
-        ["upsert", root, "--rows", disk / "more.parquet", "--on", "id", "--commit", "--yes"],
+        ["upsert", root, "--rows", disk / "more.parquet", "--key-column", "id", "--commit", "--yes"],
     )
     for command in commands:
         assert main([str(argument) for argument in command]) == 2

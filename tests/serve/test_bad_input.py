@@ -271,6 +271,21 @@ def test_a_body_without_a_length_is_bounded_too(served):
     assert json.loads(body_of) == {"error": "the body is longer than 100,000 bytes"}
 
 
+def test_a_body_without_a_type_is_json(served):
+    process, _ = served
+    body = lookup(5)
+    head = b"POST /lookup HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\ncontent-length: %d\r\n" % len(body)
+    plain = raw(process, head + b"\r\n" + body)
+    typed_as_json = raw(process, head + b"content-type: application/json\r\n\r\n" + body)
+    assert plain.startswith(b"HTTP/1.1 200 ")
+    assert plain.partition(b"\r\n\r\n")[2] == typed_as_json.partition(b"\r\n\r\n")[2]
+    no_json = raw(process, head + b"\r\n" + b"x" * len(body))
+    assert no_json.startswith(b"HTTP/1.1 400 ")
+    # A page of another site can send such a request without being asked; it says where it comes from.
+    foreign = raw(process, head + b"origin: https://example.org\r\n\r\n" + body)
+    assert foreign.startswith(b"HTTP/1.1 403 ")
+
+
 def test_a_client_that_disconnects_is_not_logged(served):
     process, _ = served
     for sent in (

@@ -27,6 +27,7 @@ BUILTINS = {
     "MalformedVariantError": "ValueError",
     "VariantCastError": "ValueError",
     "StorageError": "OSError",
+    "NoFilesError": "StorageError",
     "PredicateError": "ValueError",
     "ExpressionError": "TypeError",
     "FilterTypeError": "TypeError",

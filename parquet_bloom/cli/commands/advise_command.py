@@ -9,7 +9,7 @@ from typing import Any
 import click
 
 from ...errors import printable
-from ...file.advice_report import SAMPLE, AdviceReport, make_report, make_survey_task
+from ...file.advice_report import SAMPLE, SAMPLE_BYTES, AdviceReport, LakeSurvey, SurveyTask, make_survey_task
 from ...file.file_survey import FileSurvey
 from ...file.many_files import Progress
 from ...file.verdict import ENGINES, MAYBE, NO, YES, ColumnAdvice
@@ -20,7 +20,7 @@ from ..command import CommandOptions, command, group, option
 from ..options.path_options import MatchedPaths, check_output
 from ..options.shared_options import OPTIONAL_PATHS, columns_option
 from ..options.table_options import TableVersion, find_inputs
-from ..output.output import Output, write_text
+from ..output.output import Output
 from ..output.row_formats import Column
 from ..rewrite_files import run_over_files
 
@@ -57,14 +57,14 @@ def _engines(value: list[str]) -> str:
 
 
 def _detail(row: Any) -> bool:
-    """Mark a column that narrow terminals leave out."""
+    """Mark a column that tables leave out."""
     return True
 
 
 COLUMNS = (
     Column("verdict", "filter?"),
-    Column("column", "column", folds=True),
-    Column("type", "type", folds=True),
+    Column("column", "column"),
+    Column("type", "type"),
     Column("row_groups", "row groups", right=True, usual=_detail),
     Column("filtered", "have one", right=True, usual=lambda row: row["filtered"] == 0, sinks=True),
     Column("num_values", "values", right=True, usual=_detail),
@@ -81,10 +81,10 @@ COLUMNS = (
     Column("skipped_absent", "absent", right=True, text=_percent),
     Column("sizes", "bytes of filters", usual=_detail),
     Column("shares", "share of the files", text=_shares, usual=_detail),
-    Column("filter_fpp", "fpp now", right=True, rare=lambda row: row["filter_fpp"] is None, sinks=True),
-    Column("together", "a stripe", right=True, rare=lambda row: row["together"] <= 1, usual=_detail),
-    Column("row_group_fpp", "fpp of each", right=True, rare=lambda row: row["together"] <= 1, usual=_detail),
-    Column("engines", "asked by", text=_engines, folds=True, sinks=True),
+    Column("filter_fpp", "fpp now", right=True, usual=lambda row: row["filter_fpp"] is None, sinks=True),
+    Column("together", "a stripe", right=True, usual=lambda row: row["together"] <= 1),
+    Column("row_group_fpp", "fpp of each", right=True, usual=lambda row: row["together"] <= 1),
+    Column("engines", "asked by", text=_engines, sinks=True),
     Column("reason", "why", below=True),
 )
 
@@ -95,21 +95,21 @@ class AdviseOptions(CommandOptions):
     paths: tuple[str, ...] = OPTIONAL_PATHS
     table = group(TableVersion)
     columns: tuple[str, ...] = columns_option(
-        "Consider this column only: a dotted path; a group means all columns in it. Repeatable."
+        "Consider this column only. It is a dotted path; a group means all columns in it. Repeatable."
     )
-    sample: int = option(
+    sample: int | None = option(
         "N",
-        f"Read the values of N row groups, spread over all files, for more certain advice; {SAMPLE} is a good number.",
+        "Read the values of N row groups, of all columns; 0 reads none. By default only columns that metadata leaves "
+        f"in doubt are read: {SAMPLE} row groups, of at most {SAMPLE_BYTES >> 20} MiB, spread over all files.",
         type=click.IntRange(min=0),
-        default=0,
     )
     html: str | None = option(
         "FILE",
-        "Also write a self-contained HTML page: what a lookup reads of each column, and the figures.",
+        "Also write a self-contained HTML page. It shows what a lookup reads of each column, and the figures.",
     )
     fpp: float = option(
         "FPP",
-        "False-positive probability to compute sizes for; in ORC files that of a stripe.",
+        "False-positive probability to compute sizes for. In ORC files it is that of a stripe.",
         type=float,
         default=0.01,
     )
@@ -119,10 +119,10 @@ class AdviseOptions(CommandOptions):
 def advise(output: Output, given: AdviseOptions) -> int:
     """Recommend the columns that deserve filters, for queries of the form column = value, and say why.
 
-    Without --sample only footers are read, and the headers of dictionaries in a few files; what these do not tell is
-    reported as unknown. Prints a row per column, the best first, then the command that embeds the recommended filters.
-    Nothing can be embedded into ORC files: for them it prints how to rewrite them. A reader that reads whole stripes
-    probes the filters of all row groups in them, so each of these needs a smaller fpp.
+    Footers are read, and the headers of dictionaries in a few files; and where these leave a doubt of a column, a
+    sample of its values, of 64 MiB at most (--sample). Prints a row per column, the best first, then the command that
+    embeds the recommended filters. Nothing can be embedded into ORC files: for them it prints how to rewrite them. A
+    reader that reads whole stripes probes the filters of all row groups in them, so each of these needs a smaller fpp.
 
     Exit codes: 0 advised, 2 error: a file could not be read; the advice is about the others.
 
@@ -140,25 +140,35 @@ def advise(output: Output, given: AdviseOptions) -> int:
         arguments = given.table.arguments or given.paths
     names = [file.path for file in inputs.files]
     task, _ = make_survey_task(
-        names, given.columns or None, given.sample, given.fpp, filesystem=output.filesystem, look=look
+        names, given.columns or None, given.sample or 0, given.fpp, filesystem=output.filesystem, look=look
     )
-
-    def survey_one(file: MatchedPaths, progress: Progress) -> tuple[str, FileSurvey | None, str | None]:
-        return file.path, task(file.path), None
-
+    surveys = LakeSurvey(task)
+    jobs = _FILES_AT_ONCE * processors()
     with output.rows("columns", COLUMNS) as rows:
-        with run_over_files(
-            output, "look at files", inputs.files, survey_one, _FILES_AT_ONCE * processors()
-        ) as surveys:
-            report = make_report(given.paths, task, given.fpp, surveys, arguments)
+        with run_over_files(output, "look at files", inputs.files, _bind(task), jobs) as results:
+            surveys.add(results)
+        sample = surveys.plan_sample(given.fpp) if given.sample is None else None
+        if sample is not None:
+            files = [file for file in inputs.files if file.path in sample.per_file]
+            with run_over_files(output, "read values", files, _bind(sample), jobs) as results:
+                surveys.add_samples(results)
+        report = surveys.make_report(given.paths, given.fpp, arguments)
         if given.html is not None:
             report.to_html(given.html, filesystem=output.filesystem)
         rows.add_all(_row(advice, report) for advice in sorted(report.columns, key=_rank))
         rows.facts |= report.to_dict() | inputs.facts
-    if output.format == "table":
-        _say_commands(report)
+    _say_commands(output, report)
     output.summary(_summary(report))
     return output.exit_code()
+
+
+def _bind(task: SurveyTask) -> Callable[[MatchedPaths, Progress], tuple[str, FileSurvey | None, str | None]]:
+    """Return the survey of a file as `run_over_files` calls it."""
+
+    def survey_one(file: MatchedPaths, progress: Progress) -> tuple[str, FileSurvey | None, str | None]:
+        return file.path, task(file.path), None
+
+    return survey_one
 
 
 def _rank(advice: ColumnAdvice) -> int:
@@ -176,7 +186,7 @@ def _row(advice: ColumnAdvice, report: AdviceReport) -> dict[str, Any]:
     }
 
 
-def _say_commands(report: AdviceReport) -> None:
+def _say_commands(output: Output, report: AdviceReport) -> None:
     """Print the commands to run next on stdout, as they are part of the result."""
     commands = [("to embed what is advised:", report.command), ("to know more:", report.open_question)]
     if report.orc_calls:
@@ -184,7 +194,7 @@ def _say_commands(report: AdviceReport) -> None:
         commands += [("to write ORC files with what is advised, on Spark:", spark), ("by pyarrow:", pyarrow)]
     lines = [f"{head}\n    {printable(command)}\n" for head, command in commands if command]
     if lines:
-        write_text("\n" + "".join(lines))
+        output.text("\n" + "".join(lines))
 
 
 def _summary(report: AdviceReport) -> str:

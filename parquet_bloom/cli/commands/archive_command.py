@@ -8,7 +8,7 @@ import shlex
 from ...errors import ParquetBloomError
 from ...util.messages import count
 from ..command import CommandOptions, command, option
-from ..output.output import Output, write_text
+from ..output.output import Output
 from ..output.row_formats import Column
 
 COLUMNS = (
@@ -70,8 +70,7 @@ def spark_archive(output: Output, given: ArchiveOptions) -> int:
         for one in report.distributions:
             row = {"name": one.name, "version": one.version, "files": len(one.files), "bytes": one.num_bytes}
             rows.add(row | {"missing": one.missing})
-    if output.format == "table":
-        write_text(_format_usage(report.settings))
+    output.text(_format_usage(report.settings))
     output.summary(
         f"{report.path}: {count(report.num_bytes, 'byte')}, unpacked {report.unpacked_bytes:,}; for Python "
         f"{made_for['python']} on {made_for['platform']}, {made_for['libc'] or 'any C library'} ({MANIFEST})"

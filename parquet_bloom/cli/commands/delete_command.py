@@ -18,10 +18,10 @@ from ..output.output import BAD, Output
 from ..output.row_formats import Column, text_or_blank
 
 COLUMNS = (
-    Column("file", "file", folds=True),
+    Column("file", "file"),
     Column("rows", "rows", right=True),
     Column("how", "how"),
-    Column("output", "new file", text=text_or_blank, usual=lambda row: row["output"] is None, folds=True),
+    Column("output", "new file", text=text_or_blank, usual=lambda row: row["output"] is None),
     Column("new_size", "new size", right=True, text=text_or_blank, usual=lambda row: row["new_size"] is None),
 )
 
@@ -64,10 +64,10 @@ def delete(output: Output, given: DeleteOptions) -> int:
 
     Example:
       parquet-bloom delete events/ --key user_id=42 --dry-run
-      parquet-bloom delete events/ --keys erase.csv --on user_id --commit
-      parquet-bloom delete events/ --keys erase.csv --on user_id --mode rewrite --commit
+      parquet-bloom delete events/ --keys erase.csv --key-column user_id --commit
+      parquet-bloom delete events/ --keys erase.csv --key-column user_id --mode rewrite --commit
       parquet-bloom delete events/ --where "day < DATE '2020-01-01'" --commit --yes
-      parquet-bloom delete --iceberg-catalog prod --table db.events --keys erase.txt --on "lower(email)" --commit
+      parquet-bloom delete --iceberg-catalog prod --table db.events --key "lower(email)=a@b.org" --commit
     """
     change = given.change
     change.require_one()
@@ -96,7 +96,7 @@ def delete(output: Output, given: DeleteOptions) -> int:
         document = report.to_dict()
         printed.facts |= {name: document[name] for name in ("rows_after", "later_files", "still_held")}
     output.summary(_summarize(report, table.kind))
-    say = output.detail if report.rows_after is None else output.summary  # a request to erase ends with its report
+    say = output.detail if report.rows_after is None else output.remark  # a request to erase ends with its report
     for line in report.lines_after_files:
         say(line)
     return output.exit_code()

@@ -17,7 +17,7 @@ DROP = RewriteCommand(
     grows=False,
     columns=(
         Column("row_group", "row group", right=True),
-        Column("column", "column", folds=True),
+        Column("column", "column"),
         Column("num_bytes", "bytes", right=True),
         Column("freed", "freed"),
     ),
@@ -26,7 +26,7 @@ DROP = RewriteCommand(
 
 
 class _DropTarget(RewriteTarget):
-    dry_run: bool = flag("Write nothing; print the filters that would be removed, one per row.")
+    dry_run: bool = flag("Write nothing, print what would be removed. It is a row for each filter.")
 
 
 class DropOptions(CommandOptions):

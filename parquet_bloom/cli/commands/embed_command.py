@@ -34,8 +34,8 @@ if TYPE_CHECKING:
 
 
 COLUMNS = (
-    Column("file", "file", folds=True),
-    Column("output", "new file", folds=True),
+    Column("file", "file"),
+    Column("output", "new file"),
     Column("filters", "filters", right=True),
     Column("bytes_added", "bytes added", right=True),
     Column("new_size", "new size", right=True),
@@ -51,7 +51,7 @@ EMBED = RewriteCommand(
     grows=True,
     columns=(
         Column("row_group", "row group", right=True),
-        Column("column", "column", folds=True),
+        Column("column", "column"),
         Column("ndv", "ndv", right=True),
         Column("num_bytes", "bytes", right=True),
         Column("fpp", "fpp", right=True),
@@ -70,7 +70,7 @@ class EmbedOptions(CommandOptions):
 
     paths: tuple[str, ...] = OPTIONAL_PATHS
     columns: tuple[str, ...] = columns_option(
-        "Add filters to this column, a dotted path; NAME=FPP sets the fpp of the column. Repeatable. "
+        "Add filters to this column, a dotted path. NAME=FPP sets the fpp of the column. Repeatable. "
         "(A name that itself ends in = and a number must be followed by =FPP.)",
         required=True,
     )
@@ -81,35 +81,44 @@ class EmbedOptions(CommandOptions):
         default=0.01,
     )
     target = group(RewriteTarget)
-    replace: bool = flag("Rebuild existing filters; by default they are kept.")
+    replace: bool = flag("Rebuild existing filters. By default they are kept.")
     keep_footer: bool = flag(
-        "Leave the old footer in the file, unused, so that running Spark queries that listed the file do not fail."
+        "Leave the old footer in the file, unused, so that running Spark queries that listed the file do not fail.",
+        rarely=True,
     )
     exact_size: bool = flag(
-        "Size filters to the smallest multiple of 32 bytes instead of a power of two; not all readers accept that."
+        "Size filters to the smallest multiple of 32 bytes instead of a power of two; not all readers accept that.",
+        rarely=True,
     )
     commit: bool = flag(
-        "Embed into a Delta or Iceberg table: write new files beside the old ones, and exchange them by one commit. "
-        "Its old version stays readable."
+        "Embed into a Delta or Iceberg table, by one commit. New files are written beside the old ones, and "
+        "exchanged for them. Its old version stays readable."
     )
     where: str | None = option(
-        "SQL", "With --commit: only in files that match by the values of their partition columns."
+        "SQL",
+        "With --commit: only in files that match by the values of their partition columns.",
+        rarely=True,
     )
-    max_files: int | None = option("N", "With --commit: in N files at most.", type=POSITIVE)
-    max_bytes: int | None = option("N", "With --commit: in files of N bytes at most, but at least one.", type=POSITIVE)
+    max_files: int | None = option("N", "With --commit: in N files at most.", type=POSITIVE, rarely=True)
+    max_bytes: int | None = option(
+        "N", "With --commit: in files of N bytes at most, but at least one.", type=POSITIVE, rarely=True
+    )
     commit_bytes: int | None = option(
         "N",
         "With --commit: commit after each N bytes of old files, 64 GiB by default; a run that is killed loses no more.",
         type=POSITIVE,
+        rarely=True,
     )
     retries: int | None = option(
         "N",
         "With --commit: how often to try again when other writers have committed meanwhile; 5 by default.",
         type=click.IntRange(min=0),
+        rarely=True,
     )
     set_property: bool = flag(
         "With --commit, for Iceberg: also set write.parquet.bloom-filter-enabled.column.NAME of the table, so that "
-        "Java writers give new files filters."
+        "Java writers give new files filters.",
+        rarely=True,
     )
     table = group(TableRequest)
     skip_broken: bool = SKIP_BROKEN

@@ -20,8 +20,8 @@ from ..output.output import BAD, GOOD, Output
 from ..output.row_formats import Column
 
 COLUMNS = (
-    Column("file", "file", folds=True),
-    Column("output", "output", folds=True, usual=lambda row: row["output"] == row["file"]),
+    Column("file", "file"),
+    Column("output", "output", usual=lambda row: row["output"] == row["file"]),
     Column("rows", "rows", right=True),
     Column("rows_left", "rows left", right=True),
     Column("row_groups_rewritten", "row groups rewritten", right=True),
@@ -37,7 +37,7 @@ COLUMNS = (
 class EraseTarget(RewriteTarget):
     """Where files are written anew, or that they are not."""
 
-    dry_run: bool = flag("Write nothing; print the files that would be written, with all figures.")
+    dry_run: bool = flag("Write nothing, print the files that would be written. All figures are exact.")
 
 
 class EraseOptions(CommandOptions):
@@ -65,8 +65,8 @@ def erase(output: Output, given: EraseOptions) -> int:
 
     Example:
       parquet-bloom erase events/ --key user_id=912284217 --dry-run
-      parquet-bloom erase events/ --keys ids.txt --on user_id --in-place --yes --format json
-      parquet-bloom erase events/ --keys gone.parquet --on user_id --index ids.index --in-place
+      parquet-bloom erase events/ --keys ids.txt --key-column user_id --in-place --yes --format json
+      parquet-bloom erase events/ --keys gone.parquet --key-column user_id --index ids.index --in-place
       parquet-bloom erase events/ --where "lower(email) = 'jane@example.org'" -o erased/
     """
     target = given.target
@@ -113,5 +113,7 @@ def _print(output: Output, report: EraseReport) -> None:
         rows.add_all(document["files"])
         names = ("lake", "on", "where", "keys", "dry_run", "started", "seconds", "rows_after", "still_held")
         rows.facts |= {"totals": totals} | {name: document[name] for name in names}
-    for line in report.lines_after_files:
-        output.summary(line)
+    summary, *more = report.lines_after_files
+    output.summary(summary)
+    for line in more:
+        output.remark(line)

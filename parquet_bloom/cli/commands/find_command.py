@@ -44,15 +44,16 @@ class FindOptions(CommandOptions):
 def find(output: Output, given: FindOptions) -> int:
     """Find the rows that match a predicate, reading only what statistics, filters and page indexes do not rule out.
 
-    The predicate is that of --where, or a list of keys (--keys), or both.
-    Rows are printed as they are found, in the order of files. A table is laid out a thousand rows at a time. In json,
-    ndjson and csv, decimals, dates, times and timestamps are strings (instants in UTC), bytes are hexadecimal, and NaN
-    and the infinities are "NaN", "Infinity" and "-Infinity"; in csv, a null is an empty field and an empty string "".
+    The predicate is that of --where, or keys (--key, --keys), or both. Rows are printed as they are found, in the order
+    of files. In json, ndjson and csv, decimals, dates, times and timestamps are strings (instants in UTC), bytes are
+    hexadecimal, and NaN and the infinities are "NaN", "Infinity" and "-Infinity"; in csv, a null is an empty field and
+    an empty string "".
 
     Exit codes: 0 rows match, 1 no row matches, 2 error: a file could not be read, so rows may be missing.
 
     Example:
       parquet-bloom find lake/ --where "user.id = 42" --columns user,at,url
+      parquet-bloom find lake/ --key user.id=42 --key user.id=43
       parquet-bloom find lake/ --where "trace = 'f00d'" --format ndjson | jq .url
       parquet-bloom find 's3://bucket/events/*' --where "id IN (1, 2)" --limit 10 -o found.parquet
       parquet-bloom find lake/ --keys ids.txt --key-column user.id --where "day >= DATE '2026-01-01'"
@@ -60,8 +61,8 @@ def find(output: Output, given: FindOptions) -> int:
       parquet-bloom find --iceberg-catalog prod --table db.events --where "user.id = 42"
     """
     predicate, target, limit = given.predicate, given.rows.target, given.limit
-    if predicate.where is None and given.keys.keys_from is None and given.keys.key_column is None:
-        raise usage_error("nothing to find: give --where, or --keys")
+    if predicate.where is None and not given.keys.are_given:
+        raise usage_error("nothing to find: give --where, or --key COLUMN=VALUE, or --keys")
     nodes = [] if predicate.where is None else [parse(predicate.where, predicate.dialect)]
     requested = given.columns.parse()
     kind = given.rows.kind
@@ -108,7 +109,8 @@ def find(output: Output, given: FindOptions) -> int:
     output.report_mistakes()
     mistaken = any(isinstance(error, PredicateError) for error in output.failures)
     is_complete = not is_stopped and len(output.failures) == num_errors
-    output.note(f"{what}; {describe_plan(report, is_complete=is_complete, with_doubts=not mistaken)}")
+    plan = describe_plan(report, is_complete=is_complete, with_doubts=not mistaken)
+    output.summary(f"{what}; {plan}", in_any_format=True)
     return output.exit_code(GOOD if num_rows else BAD)
 
 

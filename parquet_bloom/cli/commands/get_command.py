@@ -52,5 +52,5 @@ def get(output: Output, given: GetOptions) -> int:
         for batch in rows.to_batches(max_chunksize=8192):
             take(batch)
     what = count(rows.num_rows, "row") + (f" in {target}" if target is not None else "")
-    output.note(f"{what} of {count(len(keys), 'key')}")
+    output.summary(f"{what} of {count(len(keys), 'key')}", in_any_format=True)
     return output.exit_code(GOOD if rows.num_rows else BAD)

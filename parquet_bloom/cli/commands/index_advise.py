@@ -18,7 +18,7 @@ from ..output.row_formats import Column
 COLUMNS = (
     Column("recommended", "choose", text=lambda value: "yes" if value else "-"),
     Column("granularity", "granularity", text=lambda value: value.replace("_", " ")),
-    Column("zone_rows", "zone rows", right=True, rare=lambda row: row["zone_rows"] is None),
+    Column("zone_rows", "zone rows", right=True, usual=lambda row: row["zone_rows"] is None),
     Column("units", "units", right=True, text=lambda value: f"{value:,}"),
     Column("values", "values", right=True, text=lambda value: f"{value:,}"),
     Column("bytes_a_value", "bytes a value", right=True, text=lambda value: f"{value:.2f}"),
@@ -28,14 +28,14 @@ COLUMNS = (
         "of the text",
         right=True,
         text=lambda value: f"{value:.0%}",
-        rare=lambda row: row["text_share"] is None,
+        usual=lambda row: row["text_share"] is None,
     ),
     Column("candidates", "named", right=True, text=lambda value: f"{value:.2f}"),
     Column("bytes_read", "reads", right=True, text=lambda value: f"{value:,}"),
     Column("pages_read", "pages", right=True, text=lambda value: "?" if value is None else f"{value:.1f}"),
     Column("bytes_read_without_pages", "or reads", right=True, text=lambda value: f"{value:,}"),
-    Column("pieces", "pieces", rare=lambda row: True),  # a line below the table has them
-    Column("piece_bytes", "piece bytes", rare=lambda row: True),
+    Column("pieces", "pieces", usual=lambda row: True),  # a line below the table has them
+    Column("piece_bytes", "piece bytes", usual=lambda row: True),
 )
 
 
@@ -45,7 +45,12 @@ class IndexAdviseOptions(CommandOptions):
         "LAKE is a folder, a quoted pattern, a URL of either, or the folder of a Delta or Iceberg table.",
         type=click.Path(readable=False),
     )
-    column: str = argument("COLUMN", shell_complete=complete_columns)
+    column: str = option(
+        "NAME",
+        "The column to index: a dotted path, or an expression as of `index create`.",
+        required=True,
+        shell_complete=complete_columns,
+    )
     granularities: tuple[str, ...] = option(
         None,
         "Consider this granularity only. Repeatable. Default: all.",
@@ -64,7 +69,7 @@ class IndexAdviseOptions(CommandOptions):
 
 @command("index advise", IndexAdviseOptions)
 def advise(output: Output, given: IndexAdviseOptions) -> int:
-    """Estimate what an index of COLUMN will cost by each granularity, and recommend one.
+    """Estimate what an index of a column will cost by each granularity, and recommend one.
 
     All figures are estimates from a sample, of an index in the layout postings. Prints a row per granularity, then the
     command that creates the index.
@@ -78,7 +83,7 @@ def advise(output: Output, given: IndexAdviseOptions) -> int:
               a page index
     or reads  the same of files in an object store without a page index
 
-    For grams(COLUMN) a piece of text of 12 bytes, or half of a shorter text,
+    For grams(NAME) a piece of text of 12 bytes, or half of a shorter text,
     stands in place of a key, and the last lines say how well shorter and longer
     ones are found. Where an index would take more than a quarter of the bytes of
     the text, as of random ids, none is recommended.
@@ -86,9 +91,9 @@ def advise(output: Output, given: IndexAdviseOptions) -> int:
     Exit codes: 0 a granularity is recommended, 1 no index is, 2 error.
 
     Example:
-      parquet-bloom index advise lake/ user.id
-      parquet-bloom index advise logs/ "grams(message)"
-      parquet-bloom index advise s3://bucket/events id --granularity file --granularity zone --zone-rows 4096
+      parquet-bloom index advise lake/ --column user.id
+      parquet-bloom index advise logs/ --column "grams(message)"
+      parquet-bloom index advise s3://bucket/events --column id --granularity file --granularity zone --zone-rows 4096
     """  # noqa: D301
     with output.step("look at files"):
         advice = advise_index(
@@ -109,10 +114,10 @@ def advise(output: Output, given: IndexAdviseOptions) -> int:
         rows.facts |= {"column": advice.column, "page_index": advice.page_index}
         rows.facts |= {"reason": advice.reason, "create_command": advice.command or None}
         rows.facts["totals"] = {"files": advice.files, "rows": advice.rows, "sampled_files": advice.sampled_files}
-    output.summary(advice.reason)
+    output.remark(advice.reason)
     if pieces := advice.describe_pieces():
-        output.summary(pieces)
+        output.remark(pieces)
     if advice.command:
-        output.summary(advice.command)
+        output.remark(advice.command)
     output.summary(f"by {count(advice.sampled_files, 'file')} of {advice.files:,}, about {count(advice.rows, 'row')}")
     return output.exit_code(BAD if advice.recommended is None else GOOD)

@@ -9,40 +9,38 @@ from typing import Any, Literal
 
 import click
 
-from ...errors import StorageError
+from ...errors import NoFilesError
 from ...lake.index_manifest import list_lake_roots
 from ...lake.lake_index import LakeIndex
 from ...util.messages import count
 from ..command import CommandOptions, argument, command, group, option, usage_error
 from ..options.index_options import INDEX, MEMORY_LIMIT, LakeTable, open_index, storage_arguments
-from ..options.name_completion import complete_columns
 from ..options.path_options import expand_stdin
 from ..options.shared_options import PATH, SKIP_BROKEN, THREAD_JOBS, columns_option, parse_whole_number
 from ..output.output import Output
 from ..output.row_formats import Column
 
 CREATED_COLUMNS = (
-    Column("index", "index", folds=True),
+    Column("index", "index"),
     Column("layout", "layout"),
     Column("granularity", "granularity", text=lambda value: value.replace("_", " ")),
-    Column("zone_rows", "zone rows", right=True, rare=lambda row: row["zone_rows"] is None),
-    Column("settings", "settings", folds=True),
-    Column("columns", "columns", folds=True),
-    Column("lake", "lake", folds=True, text=lambda value: "; ".join(value) or "-"),
+    Column("zone_rows", "zone rows", right=True, usual=lambda row: row["zone_rows"] is None),
+    Column("settings", "settings"),
+    Column("columns", "columns"),
+    Column("lake", "lake", text=lambda value: "; ".join(value) or "-"),
 )
 
 
 class CreateOptions(CommandOptions):
     path: str = INDEX
-    more_columns: tuple[str, ...] = argument("", nargs=-1, shell_complete=complete_columns)
     columns: tuple[str, ...] = columns_option(
-        "Index this column: a dotted path, or an expression: lower(email), upper(email), CAST(n AS STRING), several "
-        "columns together, (tenant, id), or what a Variant has at a path, v:a.b::STRING. Repeatable; columns after "
-        "INDEX are the same.  [required]"
+        "Index this column. It is a dotted path, or an expression: lower(email), upper(email), CAST(n AS STRING), "
+        "several columns together, (tenant, id), or what a Variant has at a path, v:a.b::STRING. Repeatable.",
+        required=True,
     )
     lakes: tuple[str, ...] = option(
         "PATH",
-        "A folder or a quoted pattern whose files are to be indexed; it is listed for new files whenever the index is "
+        "A folder or a quoted pattern whose files are to be indexed. It is listed for new files whenever the index is "
         "opened. Repeatable. Paths given to append are added to it. A folder that holds a Delta or Iceberg table is "
         "taken as one.",
         "--lake",
@@ -51,7 +49,7 @@ class CreateOptions(CommandOptions):
     table = group(LakeTable)
     granularity: Literal["file", "row_group", "zone"] = option(
         None,
-        "The results of lookups: files, row groups of files, or zones: ranges of rows in these.",
+        "The results of lookups. They are files, row groups of files, or zones: ranges of rows in these.",
         type=click.Choice(("file", "row_group", "zone")),
         default="file",
     )
@@ -66,6 +64,7 @@ class CreateOptions(CommandOptions):
         "filters.",
         type=click.Choice(("postings", "cuckoo")),
         default="postings",
+        rarely=True,
     )
     expected_values: int | None = option(
         "N",
@@ -73,23 +72,29 @@ class CreateOptions(CommandOptions):
         "values give more false positives. For cuckoo: the number per file or row group, 1e5 by default, or per zone, "
         "by default its rows.",
         callback=parse_whole_number,
+        rarely=True,
     )
     remainder_bits: int | None = option(
         "BITS",
         "For postings: 8 by default; each more bit halves the number of false positives, for one bit per value.",
         type=int,
+        rarely=True,
     )
     fingerprint_bits: int | None = option(
-        "BITS", "For cuckoo: bits stored per value: 8, 12, 16 (the default) or 24.", type=int
+        "BITS",
+        "For cuckoo: bits stored per value: 8, 12, 16 (the default) or 24.",
+        type=int,
+        rarely=True,
     )
     num_buckets: int | None = option(
         "N",
         "For cuckoo: buckets of each filter. Default: computed from --expected-values.",
         callback=parse_whole_number,
+        rarely=True,
     )
 
 
-@command("index create", CreateOptions)
+@command("index create", CreateOptions, totals=False)
 def create(output: Output, given: CreateOptions) -> int:
     """Create an empty index of columns, in a folder that does not exist yet, or is empty.
 
@@ -103,15 +108,12 @@ def create(output: Output, given: CreateOptions) -> int:
       parquet-bloom index create s3://bucket/ids.index --column id --delta s3://bucket/events --granularity row_group
       parquet-bloom index create ids.index --column id --iceberg-catalog prod --table db.events
     """
-    columns = (*given.more_columns, *given.columns)
-    if not columns:
-        raise usage_error("no column given: add --column NAME")
     lake = given.table.resolve_lake(list(given.lakes), output, "--lake")
     with (
         output.step("create"),
         LakeIndex.create(
             given.path,
-            columns,
+            given.columns,
             layout=given.layout,
             granularity=given.granularity,
             zone_rows=given.zone_rows,
@@ -164,7 +166,7 @@ class AppendOptions(CommandOptions):
     jobs: int | None = THREAD_JOBS
 
 
-@command("index append", AppendOptions)
+@command("index append", AppendOptions, totals=False)
 def append(output: Output, given: AppendOptions) -> int:
     """Index the files of PATHs or of a table; without either, the files of the lake recorded in the index.
 
@@ -197,7 +199,7 @@ def append(output: Output, given: AppendOptions) -> int:
             roots = [*map(os.fsdecode, listed)] if given.paths else list_lake_roots(recorded)
             is_table = not given.paths and not {"delta", "iceberg"}.isdisjoint(recorded)
             if roots and not is_table:  # a table may be empty; a folder may be a mount that is missing
-                output.fail(StorageError("no files in it", path=", ".join(roots)))
+                output.fail(NoFilesError("no files in it", path=", ".join(roots)))
     with output.rows("appends", APPENDED_COLUMNS) as rows:
         rows.add(report.to_dict() | {"failed": len(report.failed), "values": report.entries})
         rows.facts["uncovered"] = [
@@ -208,7 +210,7 @@ def append(output: Output, given: AppendOptions) -> int:
     for column, files in report.uncovered.items():
         file, problem = next(iter(files.items()))
         total = f", {count(len(files), 'file')} in all" if len(files) > 1 else ""
-        output.summary(f"{file}: column '{column}' is not indexed: {problem}{total}")
+        output.remark(f"{file}: column '{column}' is not indexed: {problem}{total}")
     return output.exit_code()
 
 
@@ -233,7 +235,7 @@ class CompactOptions(CommandOptions):
     )
 
 
-@command("index compact", CompactOptions)
+@command("index compact", CompactOptions, totals=False)
 def compact(output: Output, given: CompactOptions) -> int:
     """Merge an index's segments into one, and drop entries of files removed from the index or gone from the lake.
 
@@ -264,7 +266,7 @@ class RemoveOptions(CommandOptions):
     )
 
 
-@command("index remove", RemoveOptions)
+@command("index remove", RemoveOptions, totals=False)
 def remove(output: Output, given: RemoveOptions) -> int:
     """Remove files from an index: from then on lookups list those that still are in the lake for every value.
 

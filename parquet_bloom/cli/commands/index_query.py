@@ -15,15 +15,15 @@ from ...lake.index_reports import CheckReport, IndexStats
 from ...lake.units import FILE
 from ...predicate import Equal, In, parse_sql
 from ...util.messages import count
-from ..command import CommandOptions, OnceCommand, argument, command, flag, option, usage_error
-from ..options.index_options import INDEX, NO_LIVE, complete_indexed_columns, open_index
+from ..command import CommandOptions, OnceCommand, argument, command, flag, option
+from ..options.index_options import INDEX, NO_LIVE, complete_indexed_columns, find_only_column, open_index
 from ..options.path_options import STDIN
 from ..options.shared_options import TIMEZONE
 from ..output.output import BAD, GOOD, Output
 from ..output.row_formats import Column
 
 LOOKUP_COLUMNS = (
-    Column("value", "value", folds=True),
+    Column("value", "value"),
     Column(
         "row_groups",
         "row groups",
@@ -34,10 +34,9 @@ LOOKUP_COLUMNS = (
         "rows",
         "rows",
         text=lambda value: "all" if value is None else "; ".join(map(_format_ranges, value)),
-        rare=lambda row: row["rows"] is None,
-        folds=True,
+        usual=lambda row: row["rows"] is None,
     ),
-    Column("file", "file", folds=True),
+    Column("file", "file"),
 )
 
 _NUMBER = re.compile(r"-\d+(\.\d+)?([eE][+-]?\d+)?", re.ASCII)
@@ -66,11 +65,10 @@ class LookupOptions(CommandOptions):
         "'...', UUID '...'; of several columns together ('acme', 42); or - for values on standard input, one a line.",
         nargs=-1,
         required=True,
-        shell_complete=complete_indexed_columns,
     )
     column: str | None = option(
         "NAME",
-        "Look values up in this column, or expression, of the index. Without it the first VALUE is its name.",
+        "Look values up in this column, or expression, of the index. Default: the index's column, if it has one.",
         shell_complete=complete_indexed_columns,
     )
     as_text: bool = flag(
@@ -96,20 +94,16 @@ def lookup(output: Output, given: LookupOptions) -> int:
       parquet-bloom index lookup ids.index --column '(tenant, id)' "('acme', 42)"
       parquet-bloom index lookup ids.index --column user.id - < ids.txt
     """
-    column, values = given.column, given.values
-    if column is None:
-        column, values = values[0], values[1:]
-    if not values:
-        raise usage_error("missing argument 'VALUE...'")
-    texts = list(_expand_stdin(values))
+    texts = list(_expand_stdin(given.values))
     literals = texts if given.as_text else list(_parse_literals(texts))
     with open_index(output, given.path, live=not given.no_live) as index, output.step("look up"):
+        column = given.column or find_only_column(index, "--column")
         index.state.require_comparable(column, literals)
         answers = index.lookup(column, literals, timezone=given.timezone)
         unindexed = len(index.unindexed)
     num_candidates = sum(map(len, answers))
     files = len({candidate.path for answer in answers for candidate in answer})
-    with output.rows("candidates", LOOKUP_COLUMNS) as rows:
+    with output.rows("candidates", LOOKUP_COLUMNS, asked_for=True) as rows:
         for value, answer in zip(texts, answers, strict=True):
             rows.add_all(each.to_dict() | {"value": value, "file": each.path} for each in answer)
         rows.facts |= {"column": column, "doubts": answers.doubts}
@@ -213,7 +207,7 @@ def check(output: Output, given: CheckOptions) -> int:
 
 
 STATS_COLUMNS = (
-    Column("column", "column", folds=True),
+    Column("column", "column"),
     Column("values", "values", right=True, text=lambda value: f"{value:,}"),
     Column("num_bytes", "bytes", right=True, text=lambda value: f"{value:,}"),
     Column("bytes_a_value", "bytes a value", right=True, text=lambda value: "-" if value is None else f"{value:.2f}"),

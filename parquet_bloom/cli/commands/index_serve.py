@@ -21,7 +21,7 @@ class ServeOptions(CommandOptions):
         default="127.0.0.1",
     )
     port: int = option(
-        None,
+        "N",
         "Port to listen on; 0 for a free port. The URL is printed when the service is ready.",
         type=click.IntRange(0, 65535),
         default=8080,
@@ -53,7 +53,7 @@ class ServeOptions(CommandOptions):
     max_answer: int = option("SIZE", "Maximum size of the rows in an answer.", default="16MB", callback=parse_size)
 
 
-@command("index serve", ServeOptions)
+@command("index serve", ServeOptions, totals=False)
 def serve(output: Output, given: ServeOptions) -> int:
     """Answer lookups in an index over HTTP, and index appended files.
 
@@ -106,7 +106,8 @@ def serve(output: Output, given: ServeOptions) -> int:
 
         def ready(url: str) -> None:
             as_json = output.format in ("json", "ndjson")
-            write_text((json.dumps({"index": index.path, "url": url}) if as_json else url) + "\n")
+            if not output.quiet:
+                write_text((json.dumps({"index": index.path, "url": url}) if as_json else url) + "\n")
 
         try:
             server.run(service, listening, host, ready, output.bug)
@@ -118,8 +119,8 @@ def serve(output: Output, given: ServeOptions) -> int:
 def _warn(output: Output, host: str, has_token: bool, rows: bool) -> None:
     """Warn of a service that other machines can reach."""
     if has_token:
-        output.note(f"warning: no TLS: whoever can read the traffic to {host} sees the token; put a proxy in front")
+        output.warn(f"warning: no TLS: whoever can read the traffic to {host} sees the token; put a proxy in front")
         return
-    output.note(f"warning: no token is required: anyone who can reach {host} may look up, append and remove")
+    output.warn(f"warning: no token is required: anyone who can reach {host} may look up, append and remove")
     if rows:
-        output.note("warning: and read all rows of the lake")
+        output.warn("warning: and read all rows of the lake")

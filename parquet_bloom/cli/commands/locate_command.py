@@ -73,5 +73,5 @@ def locate(output: Output, given: LocateOptions) -> int:
                     take(batch)
                 facts["totals"] = {"keys": len(keys), "rows": number}
     what = count(number, "row") + (f" in {target}" if target is not None else "")
-    output.note(f"{what} of {count(len(keys), 'key')}")
+    output.summary(f"{what} of {count(len(keys), 'key')}", in_any_format=True)
     return output.exit_code(GOOD if number else BAD)

@@ -31,12 +31,12 @@ def _format_ranges(ranges: list[list[int]] | None) -> str:
 
 
 COLUMNS = (
-    Column("file", "file", folds=True),
+    Column("file", "file"),
     Column("row_group", "row group", right=True),
     STRIPE,
     Column("read", "", text=lambda value: "read" if value else "skip"),
     Column("num_rows", "rows", right=True),
-    Column("row_ranges", "row ranges", text=_format_ranges, usual=lambda row: row["row_ranges"] is None, folds=True),
+    Column("row_ranges", "row ranges", text=_format_ranges, usual=lambda row: row["row_ranges"] is None),
     Column("by", "by", text=lambda value: "+".join(value) or "-"),
     Column("reason", "reason", text=text_or_blank, usual=lambda row: not row["reason"], folds=True),
     Column("doubts", "doubts", text=text_or_blank, usual=lambda row: not row["doubts"], folds=True),
@@ -48,8 +48,8 @@ class PruneOptions(CommandOptions):
     predicate = group(RequiredPredicate)
     html: str | None = option(
         "FILE",
-        "Also write a self-contained HTML page: a picture of files and row groups, and the quality of the filters. "
-        "This reads the filters, at most 64 MiB of them.",
+        "Also write a self-contained HTML page. It has a picture of files and row groups, and the quality of the "
+        "filters. This reads the filters, at most 64 MiB of them.",
     )
     check: bool = flag(
         "With --html: read the predicate's columns where rows may match, and show where rows do match, and which row "

@@ -41,27 +41,25 @@ def _is_parquet(row: Any) -> bool:
 
 
 COLUMNS = (
-    Column("file", "file", folds=True),
+    Column("file", "file"),
     Column("row_group", "row group", right=True),
     STRIPE,
-    Column("column", "column", folds=True),
-    Column("type", "type", folds=True),
-    Column("stream", "stream", rare=_is_parquet, folds=True),
-    Column("offset", "offset", right=True, rare=_is_orc),
-    Column("length", "length", right=True, rare=_is_orc),
+    Column("column", "column"),
+    Column("type", "type"),
+    Column("stream", "stream", usual=_is_parquet),
+    Column("offset", "offset", right=True, usual=_is_orc),
+    Column("length", "length", right=True, usual=_is_orc),
     Column("num_bytes", "bytes", right=True),
-    Column("algorithm", "algorithm", rare=_is_orc, usual=_has_standard_name("algorithm", ALGORITHMS), folds=True),
-    Column("hash", "hash", rare=_is_orc, usual=_has_standard_name("hash", HASHES), folds=True),
-    Column(
-        "compression", "compression", rare=_is_orc, usual=_has_standard_name("compression", COMPRESSIONS), folds=True
-    ),
-    Column("variant", "variant", rare=lambda row: row["variant"] in (None, FINAL_NAME), folds=True),
-    Column("num_blocks", "blocks", right=True, rare=_is_orc),
-    Column("num_hash_functions", "k", right=True, rare=_is_parquet),
+    Column("algorithm", "algorithm", usual=_has_standard_name("algorithm", ALGORITHMS)),
+    Column("hash", "hash", usual=_has_standard_name("hash", HASHES)),
+    Column("compression", "compression", usual=_has_standard_name("compression", COMPRESSIONS)),
+    Column("variant", "variant", usual=lambda row: row["variant"] in (None, FINAL_NAME)),
+    Column("num_blocks", "blocks", right=True, usual=_is_orc),
+    Column("num_hash_functions", "k", right=True, usual=_is_parquet),
     Column("fill", "fill", right=True, text=lambda value: "-" if value is None else f"{value:.3f}"),
     Column("fpp", "fpp", right=True),
     Column("ndv_estimate", "ndv", right=True, text=lambda value: "-" if value is None else f"{value:.0f}"),
-    Column("doubt", "not asked, as", text=text_or_blank, rare=lambda row: row["doubt"] is None, folds=True),
+    Column("doubt", "not asked, as", text=text_or_blank, usual=lambda row: row["doubt"] is None, folds=True),
     PROBLEM,
 )
 
@@ -70,11 +68,11 @@ class ShowOptions(CommandOptions):
     paths: tuple[str, ...] = OPTIONAL_PATHS
     table = group(TableVersion)
     columns: tuple[str, ...] = columns_option(
-        "Show the filters of this column only: a dotted path; a group means all columns in it. Repeatable."
+        "Show the filters of this column only. It is a dotted path; a group means all columns in it. Repeatable."
     )
     row_groups: tuple[int, ...] = option(
         "N",
-        "Show the filters of this row group of each file only, counted from 0, in ORC files across stripes. "
+        "Show the filters of this row group of each file only. They are counted from 0, in ORC files across stripes. "
         "Repeatable.",
         "--row-group",
         type=click.IntRange(min=0),

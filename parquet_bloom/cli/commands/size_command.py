@@ -37,7 +37,7 @@ class SizeOptions(CommandOptions):
     )
 
 
-@command("size", SizeOptions, storage=False)
+@command("size", SizeOptions, storage=False, totals=False)
 def size(output: Output, given: SizeOptions) -> int:
     """Compute the size of a filter by the exact model, and show others around it.
 
@@ -61,7 +61,7 @@ def size(output: Output, given: SizeOptions) -> int:
         rows.facts |= {"ndv": ndv, "fpp": fpp}
     num_bytes = size_for(ndv, fpp)
     if num_bytes == MAX_BYTES and fpp_for(ndv, num_bytes) > fpp:
-        output.summary(f"no filter is that large; with {MAX_BYTES:,} bytes the fpp is {fpp_for(ndv, num_bytes):.3g}")
+        output.remark(f"no filter is that large; with {MAX_BYTES:,} bytes the fpp is {fpp_for(ndv, num_bytes):.3g}")
     return output.exit_code()
 
 

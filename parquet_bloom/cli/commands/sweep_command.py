@@ -16,7 +16,7 @@ from ..output.output import BAD, Output
 from ..output.row_formats import Column
 
 COLUMNS = (
-    Column("file", "file", folds=True),
+    Column("file", "file"),
     Column("num_bytes", "bytes", right=True, text=lambda value: f"{value:,}"),
     Column("deleted", "deleted"),
     Column("reason", "why not", folds=True, usual=lambda row: row["reason"] is None),

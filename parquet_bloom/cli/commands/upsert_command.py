@@ -35,6 +35,7 @@ class UpsertOptions(CommandOptions):
     on: tuple[str, ...] = option(
         "NAME",
         "The column of the key; repeatable, for several columns that are the key together.",
+        "--key-column",
         multiple=True,
         required=True,
         shell_complete=complete_columns,
@@ -61,9 +62,9 @@ def upsert(output: Output, given: UpsertOptions) -> int:
     committed, unless the line says that this is unknown.
 
     Example:
-      parquet-bloom upsert events/ --rows changes.parquet --on id --dry-run
-      parquet-bloom upsert events/ --rows changes.parquet --on tenant --on id --commit --yes
-      parquet-bloom upsert --iceberg-catalog prod --table db.a --rows new.parquet --on id --when-matched keep --commit
+      parquet-bloom upsert events/ --rows changes.parquet --key-column id --dry-run
+      parquet-bloom upsert events/ --rows changes.parquet --key-column tenant --key-column id --commit --yes
+      parquet-bloom upsert --iceberg-catalog prod --table db.a --rows new.parquet --key-column id --commit
     """
     change = given.change
     change.require_one()

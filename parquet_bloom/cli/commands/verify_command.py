@@ -15,9 +15,9 @@ from ..output.row_formats import PROBLEM, Column
 from ..rewrite_files import run_over_files
 
 COLUMNS = (
-    Column("file", "file", folds=True),
+    Column("file", "file"),
     Column("row_group", "row group", right=True),
-    Column("column", "column", folds=True),
+    Column("column", "column"),
     Column("ok", "filter", text=lambda value: "good" if value else "bad"),
     Column("num_values", "values probed", right=True, usual=lambda row: row["num_values"] is None),
     Column("num_missing", "denied", right=True, usual=lambda row: not row["num_missing"]),

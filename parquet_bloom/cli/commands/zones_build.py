@@ -6,7 +6,7 @@ from pathlib import PurePath
 
 import click
 
-from ...errors import ParquetBloomError
+from ...errors import NoFilesError, ParquetBloomError
 from ...storage import is_url
 from ...zones.zone_builder import build as build_zones
 from ...zones.zone_builder import require_outside
@@ -19,8 +19,8 @@ from ..output.output import Output
 from ..output.row_formats import Column
 
 COLUMNS = (
-    Column("index", "index", folds=True),
-    Column("column", "column", folds=True),
+    Column("index", "index"),
+    Column("column", "column"),
     Column("files", "files", right=True),
     Column("failed", "failed", right=True),
     Column("row_groups", "row groups", right=True),
@@ -51,12 +51,13 @@ class ZonesOptions(CommandOptions):
     jobs: int | None = THREAD_JOBS
 
 
-@command("zones build", ZonesOptions)
+@command("zones build", ZonesOptions, totals=False)
 def build(output: Output, given: ZonesOptions) -> int:
     """Build a zone index of a column: a Bloom filter for every few thousand rows, in the schema of Lance's index.
 
-    It selects rows within row groups for a predicate (`zones=` in Python). A file that cannot be read, or does not have
-    the column, is reported and gets no zones: it is read as if there were no index, as is a file that changes later.
+    It selects rows within row groups for a predicate (`--zones` of find and prune, `zones=` in Python). A file that
+    cannot be read, or does not have the column, is reported and gets no zones: it is read as if there were no index, as
+    is a file that changes later.
 
     Exit codes: 0 built, 2 error in a file: the others have zones; if none has, nothing is written.
 
@@ -76,7 +77,7 @@ def build(output: Output, given: ZonesOptions) -> int:
     files = [file.path if is_url(file.path) else PurePath(file.path) for file in matched]  # names, never patterns
     if not files:
         if not output.exit_code():  # nothing has been reported
-            output.fail(ParquetBloomError("there are no files to build zones of", column=given.column))
+            output.fail(NoFilesError("there are no files to build zones of", column=given.column))
         return output.exit_code()
     with output.progress(len(files)) as bar, output.step("make zones"):
         report = build_zones(

@@ -30,7 +30,7 @@ COLUMNS = (
     Column("num_bytes", "bytes", right=True),
     Column("fill", "fill", right=True, text=lambda value: "-" if value is None else f"{value:.1%}"),
     Column("state", "state", usual=_is_current),
-    Column("file", "file", folds=True),
+    Column("file", "file"),
 )
 
 
@@ -82,8 +82,8 @@ def show(output: Output, given: ZonesShowOptions) -> int:
             rows.facts |= {"column": index.column, "items": index.items, "probability": index.probability}
             rows.facts |= {"type": None if index.column_type is None else str(index.value_type), "totals": totals}
             rows.facts["uncovered"] = [number for number, _ in index.uncovered]
-    text = f"column {index.column or 'not known'}: {count(len(index), 'zone')} of {index.items:,} items"
-    text += f" at {index.probability:g}"
+    text = f"column {index.column or 'not known'}: {count(len(index), 'zone')}"
+    text += f"; each filter is sized for {count(index.items, 'value')}, with fpp {index.probability:g}"
     if index.uncovered:
         text += f"; {count(len(index.uncovered), 'fragment')} not covered"
     if totals["stale"]:

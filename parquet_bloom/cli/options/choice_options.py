@@ -15,14 +15,16 @@ from ...predicate.variant_names import to_arrow_type
 from ...scan.named_columns import has_column
 from ..command import CommandOptions, flag, option, usage_error
 from ..output.output import Output
-from .key_options import KeyList, KeyStream, open_key_file
-from .lookup_options import ABOUT_KEYS, parse_key_options
+from .key_options import KeyList, KeyStream, open_key_file, parse_key_options
+from .lookup_options import ABOUT_KEYS
 from .name_completion import complete_columns
 from .shared_options import TIMEZONE
 
 
 class ChosenRows(CommandOptions):
     """Which rows are meant."""
+
+    title = "Rows"
 
     about = ABOUT_KEYS
 
@@ -34,22 +36,25 @@ class ChosenRows(CommandOptions):
     )
     keys_from: str | None = option(
         "FILE",
-        "The rows whose --on is one of the keys of this file: text with one key per line, or - for standard input; or "
-        "a Parquet or Arrow file that has the column, or only one; or a .csv file whose header has it. Keys that are "
-        "null are left out, and counted.",
+        "The rows whose --key-column is a key of this file. It is text with one key per line, or - for standard "
+        "input; or a Parquet or Arrow file that has the column, or only one; or a .csv file whose header has it. Keys "
+        "that are null are left out, and counted.",
         "--keys",
     )
     on: tuple[str, ...] = option(
         "NAME",
-        "The column of --keys; repeatable, for keys of several columns. Also lower(NAME), upper(NAME) or "
+        "The column of --keys. Repeatable, for keys of several columns. Also lower(NAME), upper(NAME) or "
         "CAST(NAME AS STRING).",
+        "--key-column",
         multiple=True,
         shell_complete=complete_columns,
     )
     where: str | None = option(
-        "SQL", "The rows that match this predicate, as after WHERE in SQL; beside keys, those that match both."
+        "SQL", "The rows that match this predicate, as after WHERE in SQL. Beside keys, those that match both."
     )
-    dialect: str | None = option("NAME", "SQL dialect of --where: spark, or another one that sqlglot knows.")
+    dialect: str | None = option(
+        "NAME", "SQL dialect of --where: spark, or another one that sqlglot knows.", rarely=True
+    )
     timezone: str = TIMEZONE
 
     @contextmanager
@@ -66,11 +71,11 @@ class ChosenRows(CommandOptions):
         if self.given and self.keys_from is not None:
             raise usage_error("--key and --keys exclude each other")
         if not self.given and self.keys_from is None and self.where is None:
-            raise usage_error("no rows are chosen: give --key COLUMN=VALUE, --keys FILE with --on NAME, or --where SQL")
+            raise usage_error("no rows are chosen: give --key COLUMN=VALUE, --keys FILE with --key-column, or --where")
         if (self.keys_from is None) != (not self.on):
-            raise usage_error("--keys and --on go together; --key names its columns itself")
+            raise usage_error("--keys and --key-column go together; --key names its columns itself")
         if len({*self.on}) < len(self.on):
-            raise usage_error("--on names a column twice")
+            raise usage_error("--key-column names a column twice")
         if self.keys_from is None:
             yield self._make(parse_key_options(self.given) if self.given else None)
             return
@@ -111,19 +116,24 @@ class GivenRows(NamedTuple):
         return {**self.others, "on": on, "keys": keys}
 
 
-YES = flag("Do not ask on the terminal before rows are changed; needed where there is none.", "--yes")
+YES = flag("Do not ask before rows are changed. It is needed where there is no terminal to ask on.", "--yes")
 
 
 class RowCommit(CommandOptions):
     """Whether rows of a table are changed, or only looked for."""
 
-    commit: bool = flag("Commit the change; this or --dry-run is required.")
-    dry_run: bool = flag("Write and commit nothing; print the files that would be changed, with the number of rows.")
+    title = "Commit"
+
+    commit: bool = flag("Commit the change. This or --dry-run is required.")
+    dry_run: bool = flag(
+        "Commit nothing, print the files that would be changed. Nothing is written, and each has its number of rows."
+    )
     yes: bool = YES
     retries: int | None = option(
         "N",
         "How often to begin again when other writers have committed meanwhile; 10 by default.",
         type=click.IntRange(min=0),
+        rarely=True,
     )
 
     @property

@@ -37,6 +37,13 @@ def open_index(output: Output, path: str, live: bool = True) -> LakeIndex:
         return LakeIndex.open(path, live=live, progress=bar.update, **storage_arguments(output))
 
 
+def find_only_column(index: LakeIndex, option: str) -> str:
+    """Return the column of an index that has one; raise click.UsageError, which asks for the option, if it has more."""
+    if len(index.columns) != 1:
+        raise usage_error(f"{option} is required: the index has {', '.join(index.columns)}")
+    return index.columns[0]
+
+
 def storage_arguments(output: Output) -> dict[str, Any]:
     """Return the storage arguments of `LakeIndex`: the same options for the index and the lake."""
     return {"storage_options": output.storage_options, "lake_storage_options": output.storage_options}
@@ -92,9 +99,8 @@ class LakeTable(CommandOptions):
 
 def complete_indexed_columns(context: click.Context, parameter: click.Parameter, incomplete: str) -> list[str]:
     """Complete the columns of a local index; reading one from an object store would delay the key press."""
-    if parameter.name == "values" and (context.params.get("column") or context.params.get("values")):
-        return []  # only the first argument may be the name of a column
-    path = os.fspath(context.params.get("path") or "")
+    # click stops parsing at the option that lacks its value, so INDEX may be among the unparsed arguments.
+    path = os.fspath(context.params.get("path") or next(iter(context.args), ""))
     if path and not is_url(path):
         with suppress(ParquetBloomError):
             return [name for name in index_manifest.newest(Folder(path)).columns if name.startswith(incomplete)]

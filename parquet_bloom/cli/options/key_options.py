@@ -335,21 +335,65 @@ def _make_null_error(where: str, column: str, name: str) -> PredicateError:
     return PredicateError(f"{where} has no key: nothing equals a null", path=name, column=column)
 
 
+def parse_key_options(given: Sequence[str]) -> KeyList:
+    """Return the keys of several --key; raise click.UsageError for one that is not of the form COLUMN=VALUE."""
+    keys = [_parse_option(text, number) for number, text in enumerate(given, 1)]
+    columns = tuple(keys[0])
+    for number, key in enumerate(keys, 1):
+        if {*key} != {*columns}:
+            problem = f"number {number} is of {', '.join(key)}, number 1 of {', '.join(columns)}"
+            raise usage_error(f"all --key are of the same columns; {problem}")
+    return KeyList(columns, [[(n, key[column]) for n, key in enumerate(keys, 1)] for column in columns], unit="key")
+
+
+def _parse_option(text: str, number: int) -> dict[str, str]:
+    """Parse the COLUMN=VALUE of one key, as fields of CSV."""
+    try:
+        fields, *more = csv.reader(io.StringIO(text, newline=""), strict=True, skipinitialspace=True)
+    except (csv.Error, ValueError):
+        fields, more = [], []
+    key = dict(field.split("=", 1) for field in fields if field.find("=") > 0)
+    if not fields or more or len(key) < len(fields):
+        form = "COLUMN=VALUE[,COLUMN=VALUE...]; quote what has a comma: '\"name=a,b\"'"
+        raise usage_error(f"--key number {number} is not of the form {form}")
+    return key
+
+
 class WhereKeys(CommandOptions):
     """Keys of which a row has to have one, next to a predicate."""
 
+    title = "Rows"
+
+    given: tuple[str, ...] = option(
+        "COLUMN=VALUE",
+        "Find the rows that have this key. Repeatable, for several keys of one column.",
+        "--key",
+        multiple=True,
+    )
     keys_from: str | None = option(
         "FILE",
-        "Find the rows whose --key-column is one of these keys: a text file with one key per line, or - for standard "
+        "Find the rows whose --key-column is a key of this file. It is text with one key per line, or - for standard "
         "input; or a Parquet or Arrow file that has that column, or only one; or a .csv file whose header has it. With "
         "--where, rows must match both.",
         "--keys",
     )
     key_column: str | None = option("NAME", "The column of --keys.", shell_complete=complete_columns)
 
+    @property
+    def are_given(self) -> bool:
+        """Whether an option of keys is given."""
+        return bool(self.given) or self.keys_from is not None or self.key_column is not None
+
     def read(self, paths: Sequence[str], output: Output) -> KeyList | None:
         """Return the keys, without nulls; None if there are none. Raises as `open_key_file`."""
-        if self.keys_from is None and self.key_column is None:
+        if self.given and (self.keys_from is not None or self.key_column is not None):
+            raise usage_error("--key and --keys exclude each other")
+        if self.given:
+            given = parse_key_options(self.given)
+            if len(given.columns) > 1:
+                raise usage_error("--key is of one column here: `get` finds the rows of keys of several columns")
+            return given
+        if not self.are_given:
             return None
         if self.keys_from is None or self.key_column is None:
             raise usage_error("--keys and --key-column go together")

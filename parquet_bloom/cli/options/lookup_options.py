@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import csv
-import io
 import os
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -17,7 +15,8 @@ from ...scan.scan_source import ScanSource
 from ...storage import is_url
 from ..command import CommandOptions, group, option, usage_error
 from ..output.output import Output
-from .key_options import KeyList, KeyStream, open_key_file
+from .index_options import find_only_column
+from .key_options import KeyList, KeyStream, open_key_file, parse_key_options
 from .name_completion import complete_columns
 from .path_options import STDIN, MatchedPaths, check_output, expand_stdin
 from .shared_options import TIMEZONE, make_missing_path
@@ -33,6 +32,8 @@ ABOUT_KEYS = (
 class KeyLookup(CommandOptions):
     """Keys, and the lake and the index that they are looked up in."""
 
+    title = "Keys"
+
     about = ABOUT_KEYS
 
     given: tuple[str, ...] = option(
@@ -43,13 +44,13 @@ class KeyLookup(CommandOptions):
     )
     keys_from: str | None = option(
         "FILE",
-        "Look up the keys of this file: text with one key per line, or - for standard input; or a Parquet or Arrow "
-        "file that has the column, or only one; or a .csv file whose header has it.",
+        "Look up the keys of this file. It is text with one key per line, or - for standard input; or a Parquet or "
+        "Arrow file that has the column, or only one; or a .csv file whose header has it.",
         "--keys",
     )
     key_columns: tuple[str, ...] = option(
         "NAME",
-        "A column of --keys; repeatable, for keys of several columns. Default: the index's column, if it has one.",
+        "A column of --keys. Repeatable, for keys of several columns. Default: the index's column, if it has one.",
         "--key-column",
         multiple=True,
         shell_complete=complete_columns,
@@ -91,10 +92,7 @@ class KeyLookup(CommandOptions):
         if self.index is None:
             raise usage_error("--keys needs --key-column")
         with LakeIndex.open(self.index, live=False, filesystem=output.filesystem) as opened:
-            columns = opened.columns
-        if len(columns) != 1:
-            raise usage_error(f"--keys needs --key-column: the index has {', '.join(columns)}")
-        return columns[0]
+            return find_only_column(opened, "--key-column")
 
     def open_lookups(self, paths: Sequence[str], output: Output) -> KeyLookups:
         """Open the files of PATHs, of a table, or without them of the index's own lake.
@@ -140,27 +138,3 @@ class KeyLookup(CommandOptions):
                 roots = list_lake_roots(opened.state.manifest.lake)
         files = [MatchedPaths(file, None, False) for file in lookups.files]
         check_output([*files, *(MatchedPaths(root, root, True) for root in roots if os.path.isdir(root))], target)
-
-
-def parse_key_options(given: Sequence[str]) -> KeyList:
-    """Return the keys of several --key; raise click.UsageError for one that is not of the form COLUMN=VALUE."""
-    keys = [_parse_option(text, number) for number, text in enumerate(given, 1)]
-    columns = tuple(keys[0])
-    for number, key in enumerate(keys, 1):
-        if {*key} != {*columns}:
-            problem = f"number {number} is of {', '.join(key)}, number 1 of {', '.join(columns)}"
-            raise usage_error(f"all --key are of the same columns; {problem}")
-    return KeyList(columns, [[(n, key[column]) for n, key in enumerate(keys, 1)] for column in columns], unit="key")
-
-
-def _parse_option(text: str, number: int) -> dict[str, str]:
-    """Parse the COLUMN=VALUE of one key, as fields of CSV."""
-    try:
-        fields, *more = csv.reader(io.StringIO(text, newline=""), strict=True, skipinitialspace=True)
-    except (csv.Error, ValueError):
-        fields, more = [], []
-    key = dict(field.split("=", 1) for field in fields if field.find("=") > 0)
-    if not fields or more or len(key) < len(fields):
-        form = "COLUMN=VALUE[,COLUMN=VALUE...]; quote what has a comma: '\"name=a,b\"'"
-        raise usage_error(f"--key number {number} is not of the form {form}")
-    return key

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import PurePath
 
-from ...errors import ManagedTableError, ParquetBloomError, StorageError
+from ...errors import ManagedTableError, NoFilesError, ParquetBloomError, StorageError
 from ...storage import is_url, list_files, same_place
 from ...storage.paths import resolve_local_path
 from ..output.output import Output
@@ -60,7 +60,7 @@ def find_files(paths: Sequence[str], output: Output, *, way_out: str = "", raise
                 key = os.path.abspath(file) if ".." not in file and not is_url(file) else file
                 matches.setdefault(key, MatchedPaths(file, root, of_folder))
             if not files:  # a mount that is missing, for one
-                output.fail(StorageError("no files in it", path=path))
+                output.fail(NoFilesError("no files in it", path=path))
     return list(matches.values())
 
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, closing, contextmanager
 from typing import TYPE_CHECKING
 
-from ...errors import StorageError
+from ...errors import NoFilesError
 from ...file.metadata_cache import SHARED_CACHE, MetadataCache
 from ...predicate.tree import Node
 from ...scan.model.scan_plan import summarize
@@ -31,30 +31,35 @@ else:  # most commands are given neither an index nor a folder for footers
     lake_index = late_module("parquet_bloom.lake.lake_index")
 
 
-_WHERE = "The predicate, as after WHERE in SQL: columns compared with literals; dotted paths for nested columns."
+_WHERE = "The predicate, as after WHERE in SQL. Columns are compared with literals; dotted paths are nested columns."
 
 
 class PredicateOptions(CommandOptions):
     """The predicate of a command, and what it is decided by."""
 
+    title = "Rows"
+
     where: str | None = option("SQL", _WHERE)
-    dialect: str | None = option("NAME", "SQL dialect of the predicate: spark, or another one that sqlglot knows.")
+    dialect: str | None = option(
+        "NAME", "SQL dialect of the predicate: spark, or another one that sqlglot knows.", rarely=True
+    )
     timezone: str = TIMEZONE
     case_sensitive: bool = option(
         None,
         "Whether the case of column names matters; to Spark it does not.",
         "--case-sensitive/--case-insensitive",
         default=True,
+        rarely=True,
     )
     cache: str | None = option(
-        "FOLDER", "Cache footers in this folder, for this and later calls.", envvar="PARQUET_BLOOM_CACHE"
+        "FOLDER", "Cache footers in this folder, for this and later calls.", envvar="PARQUET_BLOOM_CACHE", rarely=True
     )
     index: str | None = option(
         "FOLDER",
         "Query this index of the lake, and open no file that it rules out. Without PATHs: all files of its lake.",
     )
     zones: tuple[str, ...] = option(
-        "FILE", "Query this zone index, and read no rows that it rules out. Repeatable.", multiple=True
+        "FILE", "Query this zone index, and read no rows that it rules out. Repeatable.", multiple=True, rarely=True
     )
     table = group(TableVersion)
 
@@ -76,7 +81,7 @@ class PredicateOptions(CommandOptions):
                         MatchedPaths(path, root, root is not None) for path, root in index_level.list_live_files(index)
                     ]
                     if not files:  # a mount that is missing, for one
-                        output.fail(StorageError("no files in its lake", path=self.index))
+                        output.fail(NoFilesError("no files in its lake", path=self.index))
             yield Inputs(files) if index.table is None else read_inputs(index.table, output), index
 
     @contextmanager
@@ -114,7 +119,7 @@ class PredicateOptions(CommandOptions):
                 zones=list(self.zones) or None,
             )
         for note in report.index_notes:
-            output.summary(note)
+            output.remark(note)
         for doubt in report.index_doubts:
             output.note(f"the index was not fully used, so more may be read: {doubt}")
         for doubt in truncate_list(report.zone_doubts):

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import datetime as dt
+import io
 import re
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 import pyarrow as pa
@@ -12,14 +13,21 @@ import pyarrow as pa
 from ...core.bloom.variants import DETECT, NAMED
 from ...hashing.coerce import coerce
 from ...hashing.column_type import from_arrow
+from ...util.lazy import late_module
 from ..command import POSITIVE, CommandOptions, argument, flag, option, usage_error
 from ..output.row_files import SUFFIXES, parse_format
 from .name_completion import complete_columns
 
+if TYPE_CHECKING:
+    import csv
+else:
+    csv = late_module("csv")
+
 PATHS_HELP = (
     "A PATH is a file, a folder (with all files below it), a quoted pattern such as 'lake/*/*.parquet', "
     "a URL of any of these on an object store (s3://, gs://, az://, abfss://) or of a file on a web server (https://), "
-    "or - for a list on standard input, one path per line (or NUL-terminated, as by find -print0)."
+    "or - for a list on standard input, one path per line (or NUL-terminated, as by find -print0). "
+    "A PATH that is there and has no files, or a pattern that matches none, is an error of its own: exit code 3."
 )
 
 # The type is for shell completion only; the command itself checks and reports paths.
@@ -60,21 +68,24 @@ VARIANT = option(
     f"(the documentation has a page on drafts); or {DETECT}, to try all drafts that a filter's header allows "
     "on values of its column.",
     type=click.Choice((*NAMED, DETECT)),
+    rarely=True,
 )
 
 FILE_JOBS = option(
     "N",
-    "Number of files processed at the same time; results keep the order of files.",
+    "Number of files processed at the same time. Results keep the order of files.",
     type=POSITIVE,
     default=1,
+    rarely=True,
 )
 
-THREAD_JOBS = option("N", "Threads that read and hash. Default: the number of processors.", type=POSITIVE)
+THREAD_JOBS = option("N", "Threads that read and hash. Default: the number of processors.", type=POSITIVE, rarely=True)
 
 # For commands that change or index files, never for one from which rows would be missing.
 SKIP_BROKEN = flag(
     "Skip files that are not Parquet files, or not whole ones, as while they are written. Each is named on stderr, "
-    "and in json under skipped; the exit code is not 2 for them."
+    "and in json under skipped; the exit code is not 2 for them.",
+    rarely=True,
 )
 
 
@@ -91,21 +102,24 @@ TIMEZONE = option(
     "Time zone of timestamps without one, such as Europe/Berlin or +01:00.",
     default="UTC",
     callback=_check_timezone,
+    rarely=True,
 )
 
 
 class RewriteTarget(CommandOptions):
     """Where files are written that a command rewrites, or that they are not."""
 
+    title = "Where to write"
+
     target: str | None = option(
         "PATH",
-        "Write here: a file for a single input file; a folder (created if missing) for several, or if it ends in /. "
-        "Files keep their relative paths below it.",
+        "Write into this file, or folder. It is a file for a single input file, and a folder (created if missing) for "
+        "several, or if it ends in /. Files keep their relative paths below it.",
         "-o",
         "--output",
     )
     in_place: bool = flag("Replace the files themselves, each atomically.")
-    dry_run: bool = flag("Write nothing; print the filters that would be written, one per row.")
+    dry_run: bool = flag("Write nothing, print what would be written. It is a row for each filter.")
 
     def require_one(self) -> None:
         """Reject a command without a target, or with two."""
@@ -120,9 +134,11 @@ class RewriteTarget(CommandOptions):
 class RowsTarget(CommandOptions):
     """The file that rows are written into."""
 
+    title = "Output"
+
     target: str | None = option(
         "FILE",
-        f"Write the rows into a file, atomically; its name ends in {', '.join(SUFFIXES)}.",
+        f"Write the rows into a file, atomically. Its name ends in {', '.join(SUFFIXES)}.",
         "-o",
         "--output",
     )
@@ -136,15 +152,31 @@ class RowsTarget(CommandOptions):
 class RowColumns(CommandOptions):
     """The columns of the rows that a command prints."""
 
-    columns: tuple[str, ...] = columns_option(
-        "Print this column only, a top-level one or a dotted leaf. Repeatable; columns are printed in the order given, "
-        "before those of --columns."
+    title = "Output"
+
+    listed: str | None = option(
+        "A,B",
+        "Print these columns only, in this order. They are top-level ones or dotted leaves, separated by commas; quote "
+        "a name that has a comma, as in CSV.",
+        "--columns",
     )
-    listed: str | None = option("A,B", "Print these columns only, as a comma-separated list.", "--columns")
 
     def parse(self) -> list[str] | None:
-        """Return the columns of --column and --columns; None for all."""
-        names = [*self.columns, *(map(str.strip, self.listed.split(",")) if self.listed is not None else ())]
+        """Return the columns of --columns; None for all."""
+        if self.listed is None:
+            return None
+        names = parse_list(self.listed, "--columns")
         if not all(names):
             raise usage_error("a column has no name")
-        return list(dict.fromkeys(names)) or None
+        return list(dict.fromkeys(names))
+
+
+def parse_list(text: str, what: str) -> list[str]:
+    """Return the fields of a line of CSV; raise click.UsageError, which names the option, if it is none."""
+    try:
+        lines = [*csv.reader(io.StringIO(text, newline=""), strict=True, skipinitialspace=True)]
+    except csv.Error as error:
+        raise usage_error(f"{what} is no list of names separated by commas: {error}") from None
+    if len(lines) != 1:
+        raise usage_error(f"{what} is no list of names separated by commas, on one line")
+    return [field.strip() for field in lines[0]]

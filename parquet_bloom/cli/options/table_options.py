@@ -40,6 +40,9 @@ WAY_OUT = "; a Delta or Iceberg table is read when its folder is the only PATH"
 class TableRequest(CommandOptions):
     """The options that name a table in a catalog; commands that write to it use its latest version."""
 
+    title = "A Delta or Iceberg table"
+    rarely = True
+
     catalog: str | None = option(
         "NAME",
         "Take --table from this catalog, by its name in pyiceberg's configuration (.pyiceberg.yaml, or "
@@ -267,7 +270,7 @@ def read_inputs(table: Table, output: Output) -> Inputs:
     if output.filesystem is None:
         output.filesystem = resolve_filesystem(None, table.storage_options or snapshot.storage_options)
     read = table_snapshot.ReadTable(snapshot, table)
-    output.summary(str(read))
+    output.remark(str(read))
     files = [MatchedPaths(file.path, snapshot.root, True) for file in snapshot.files]
     facts = {"kind": read.kind, "name": read.name, "version": snapshot.version, "id": snapshot.table_id}
     return Inputs(files, read, {"table": facts})

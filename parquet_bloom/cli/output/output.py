@@ -14,6 +14,7 @@ import click
 
 from ...errors import (
     MalformedFooterError,
+    NoFilesError,
     NotParquetError,
     ParquetBloomError,
     PredicateError,
@@ -24,13 +25,13 @@ from ...errors import (
 )
 from ...redaction import without_secrets
 from ...util.messages import count
-from .row_formats import Column, CsvRows, JsonRows, PrintedRows, RowWriter, Write
+from .row_formats import Column, CsvRows, FactsAlone, JsonRows, PrintedRows, RowWriter, Write
 
 if TYPE_CHECKING:
     from ...util.progress import Bar
 
-GOOD, BAD, ERROR = 0, 1, 2
-"""Exit codes; the help of a command says when it returns BAD."""
+GOOD, BAD, ERROR, NO_FILES = 0, 1, 2, 3
+"""Exit codes; the help of a command says when it returns BAD, NO_FILES is for PATHs without files alone."""
 
 BROKEN = (NotParquetError, TruncatedFileError, MalformedFooterError)
 """Errors of files that are not Parquet files, or not whole ones."""
@@ -54,6 +55,8 @@ class Output:
     format : "table", "json", "ndjson" or "csv".
     color : "auto", "always" or "never".
     verbose : whether to print more on stderr.
+    quiet : whether to print nothing but errors and data that was asked for.
+    totals : whether to print the totals alone, on stdout.
     filesystem : file system of the command's paths.
     storage_options : the options that the file system was created with.
 
@@ -70,6 +73,8 @@ class Output:
         format: str = "table",
         color: str = "auto",
         verbose: bool = False,
+        quiet: bool = False,
+        totals: bool = False,
         filesystem: object | None = None,
         storage_options: Mapping[str, str] | None = None,
     ) -> None:
@@ -78,6 +83,8 @@ class Output:
         self.storage_options = storage_options or None
         self.format = format
         self.verbose = verbose
+        self.quiet = quiet
+        self.totals = totals
         self.failures: list[ParquetBloomError] = []
         self.skips_broken = False
         self.skipped: list[ParquetBloomError] = []
@@ -96,6 +103,7 @@ class Output:
         of_lake: bool = False,
         write: Write | None = None,
         format: str | None = None,
+        asked_for: bool = False,
     ) -> Iterator[RowWriter]:
         """Open a writer of the command's rows, called `name`; they are printed as they come, a table at the end.
 
@@ -105,8 +113,9 @@ class Output:
         ----------
         of_lake : whether they are records of the lake, as in `RowWriter`; a table of them is laid out in blocks.
         write, format : destination and format; None for standard output and the format of the command.
+        asked_for : whether a table of them is printed even if the output is quiet, as one of records is.
         """
-        rows = self._make_writer(name, columns, of_lake, write, format or self.format)
+        rows = self._make_writer(name, columns, of_lake, write, format or self.format, asked_for)
         rows.begin()
         try:
             yield rows
@@ -121,16 +130,14 @@ class Output:
         rows.end()
 
     def _make_writer(
-        self, name: str, columns: Sequence[Column], of_lake: bool, write: Write | None, format: str
+        self, name: str, columns: Sequence[Column], of_lake: bool, write: Write | None, format: str, asked_for: bool
     ) -> RowWriter:
+        if write is None and (self.totals or (self.quiet and format == "table" and not (of_lake or asked_for))):
+            return FactsAlone(columns, write_utf8, of_lake, self.command if format == "json" else None)
         terminal = write is None and is_terminal(sys.stdout)
         if format == "table":
-            import shutil
-
-            # An exported COLUMNS is meant to set the width in a pipe as well.
-            width = shutil.get_terminal_size().columns if terminal or os.environ.get("COLUMNS") else None
             write = self._write_table if terminal else write_text
-            return PrintedRows(columns, write, of_lake, width, self._colored(sys.stdout))
+            return PrintedRows(columns, write, of_lake, self._colored(sys.stdout))
         write = write or write_utf8
         if format == "csv":
             return CsvRows(columns, write, of_lake, escape=terminal)
@@ -144,10 +151,23 @@ class Output:
 
     # ------------------------------------------------------------------------------------------------ all else
 
-    def summary(self, text: str) -> None:
-        """Print a summary line for people; the other formats hold the totals themselves."""
+    def text(self, text: str) -> None:
+        """Print text for people that belongs to the rows, on stdout."""
+        if self.format == "table" and not (self.quiet or self.totals):
+            write_text(text)
+
+    def summary(self, text: str, in_any_format: bool = False) -> None:
+        """Print the line of totals for people; the other formats hold the totals themselves."""
+        text += f"; {count(len(self.skipped), 'file')} skipped" if self.skipped else ""
+        if self.totals and self.format == "table":
+            self._write_table(f"{printable(text)}\n")
+        elif self.format == "table" or in_any_format:
+            self.note(text)
+
+    def remark(self, text: str) -> None:
+        """Print a line for people on stderr that is no total; the other formats hold what it says."""
         if self.format == "table":
-            self.note(text + (f"; {count(len(self.skipped), 'file')} skipped" if self.skipped else ""))
+            self.note(text)
 
     def detail(self, text: str) -> None:
         """Print a line with `-v` only."""
@@ -155,7 +175,12 @@ class Output:
             self.note(text)
 
     def note(self, text: str) -> None:
-        """Print one line on stderr."""
+        """Print one line on stderr, unless the output is quiet."""
+        if not self.quiet:
+            self.warn(text)
+
+    def warn(self, text: str) -> None:
+        """Print one line on stderr in any case."""
         self._say(printable(text))
 
     def error(self, problem: object) -> None:
@@ -205,9 +230,11 @@ class Output:
         self.error(f"a bug, {how}: {type(error).__name__}: {error}")
 
     def exit_code(self, otherwise: int = GOOD) -> int:
-        """Return ERROR if an error was reported, else the given exit code."""
+        """Return ERROR or NO_FILES if an error was reported, else the given exit code."""
         self.report_mistakes()
-        return ERROR if self.failures else otherwise
+        if not self.failures:
+            return otherwise
+        return NO_FILES if all(isinstance(error, NoFilesError) for error in self.failures) else ERROR
 
     def _say(self, text: str) -> None:
         if self._bar is None or not self._bar.say(text):
@@ -227,7 +254,9 @@ class Output:
         from ...util.progress import Bar
 
         # Rows printed as they come would be mixed with the bar.
-        visible = is_terminal(sys.stderr) and not (self.format != "table" and is_terminal(sys.stdout))
+        visible = (
+            not self.quiet and is_terminal(sys.stderr) and not (self.format != "table" and is_terminal(sys.stdout))
+        )
         with Bar(self.command, total, visible, self._colored(sys.stderr), unit) as bar:
             self._bar = bar
             try:

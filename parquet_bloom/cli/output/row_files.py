@@ -107,9 +107,7 @@ def open_rows(
     target, kind : the file, and its format by `row_files.parse_format`; None for standard output.
     facts : items of the JSON document besides the rows; may change until the end.
     """
-    columns = [
-        Column(field.name, field.name, right=is_number(field.type), text=as_value, folds=True) for field in schema
-    ]
+    columns = [Column(field.name, field.name, right=is_number(field.type), text=as_value) for field in schema]
     with nullcontext() if target is None else create(target, output.filesystem) as new:
         if new is not None and kind in ("parquet", "arrow"):
             with open_batch_writer(new, kind, schema) as into:

@@ -5,8 +5,6 @@ from __future__ import annotations
 import json
 import math
 import re
-import sys
-import textwrap
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import zip_longest
@@ -30,6 +28,8 @@ _BLOCK = 1000  # records that a table lays out at a time
 _GAP = "  "
 _INDENT = " " * 4  # of the lines below a row
 _MIN_WIDTH = 12  # cells, of a folded column
+TABLE_WIDTH = 119
+"""Cells of a table's lines, as far as its values allow; of no terminal, so that tables are alike everywhere."""
 
 
 def as_text(value: Any) -> str:
@@ -62,13 +62,12 @@ class Column:
     title : its heading in tables.
     right : whether tables align it to the right, as for numbers.
     text : formats a value for tables.
-    usual : returns whether its value in a row is of no interest; if that is so in all rows, the column is omitted on
-        terminals too narrow for all columns.
-    folds : whether its values may be wrapped on such a terminal.
+    usual : returns whether its value in a row is of no interest; if that is so in all rows, tables leave
+        the column out.
+    folds : whether its values are sentences, which are wrapped where the table would be too wide.
     style : arguments of `click.style` for its values.
-    rare : returns whether it does not apply to a row; if that is so for all rows, the column is always omitted.
     below : whether tables show its values on separate lines below the rows, as for sentences.
-    sinks : whether its values, after its title, are moved below the rows on terminals too narrow even with wrapping.
+    sinks : whether its values, after its title, are moved below the rows of a table too wide even with wrapping.
     """
 
     key: str
@@ -77,7 +76,6 @@ class Column:
     text: Callable[[Any], str] = as_text
     usual: Callable[[Row], bool] | None = None
     folds: bool = False
-    rare: Callable[[Row], bool] | None = None
     style: Mapping[str, Any] | None = None
     below: bool = False
     sinks: bool = False
@@ -93,93 +91,90 @@ PROBLEM = Column(
 )
 """The problem of a broken filter: the last column of every list of filters."""
 
-STRIPE = Column("stripe", "stripe", right=True, rare=lambda row: row["stripe"] is None)
+STRIPE = Column("stripe", "stripe", right=True, usual=lambda row: row["stripe"] is None)
 """The stripe of a row group of an ORC file."""
 
 
 def lay_out(
-    columns: Sequence[Column],
-    rows: Sequence[Row],
-    width: int | None = None,
-    color: bool = False,
-    heads: bool = True,
+    columns: Sequence[Column], rows: Sequence[Row], color: bool = False, heads: bool = True, width: int = TABLE_WIDTH
 ) -> list[str]:
-    """Return the lines of a table; none if there are no rows.
+    """Return the lines of a table, which are the same on every terminal and in pipes; none if there are no rows.
 
     Parameters
     ----------
-    columns, rows : content of the table.
-    width : cells of the terminal to fit into: first, columns without information are omitted, then the first column
-        becomes a heading above the rows that share its value, then long values are wrapped, then columns are moved
-        below their rows. None for no limit.
+    columns, rows : content of the table; columns without information are left out.
     color : whether to style headings and values.
     heads : whether the first column may become a heading above the rows that share its value.
+    width : cells to fit into, as far as the values allow: the first column becomes a heading if it is the widest,
+        then sentences are wrapped, then columns are moved below their rows.
     """
-    columns = [
-        replace(column, title=escaped(column.title))  # the title may be the name of a column in a file
-        for column in columns
-        if not (column.rare and all(map(column.rare, rows)))
-    ]
+    columns = [column for column in columns if not (column.usual and all(map(column.usual, rows)))]
     below = _format_cells([column for column in columns if column.below], rows)
     columns = [column for column in columns if not column.below]
     table = _TablePrinter(columns, _format_cells(columns, rows))
     firsts = None
-    if width is not None and table.width > width:
-        table = table.without({c.key for c in columns if c.usual and all(map(c.usual, rows))})
-        if table.width > width and heads:
-            firsts = [texts[0] for texts in table.rows]
-            table = table.without({table.columns[0].key})
+    if table.width > width and heads and table.widths.index(max(table.widths)) == 0 and not table.columns[0].right:
+        firsts = [texts[0] for texts in table.rows]
+        table = table.without(table.columns[0].key)
+    table.fold(width)
+    while table.width > width and (sinking := [i for i, column in enumerate(table.columns) if column.sinks]):
+        column = table.columns[sinking[-1]]
+        values = (texts[sinking[-1]] for texts in table.rows)
+        titles = ["" if column.usual and column.usual(row) else column.title + ": " for row in rows]
+        below = [[*texts, head and head + value] for texts, head, value in zip(below, titles, values, strict=True)]
+        table = table.without(column.key)
         table.fold(width)
-        while table.width > width and (sinking := [i for i, column in enumerate(table.columns) if column.sinks]):
-            column = table.columns[sinking[-1]]
-            values = (texts[sinking[-1]] for texts in table.rows)
-            titles = ["" if column.usual and column.usual(row) else column.title + ": " for row in rows]
-            below = [[*texts, head and head + value] for texts, head, value in zip(below, titles, values, strict=True)]
-            table = table.without({column.key})
-            table.fold(width)
-    return list(table.lines(color, firsts, _lines_below(below, width))) if rows else []
+    return [*table.title_lines(color), *table.lines(color, firsts, _lines_below(below, width))] if rows else []
 
 
 def _format_cells(columns: Sequence[Column], rows: Sequence[Row]) -> list[list[str]]:
     return [[escaped(column.text(row[column.key])) for column in columns] for row in rows]
 
 
-def _lines_below(texts: Sequence[Sequence[str]], width: int | None) -> list[list[str]]:
+def _lines_below(texts: Sequence[Sequence[str]], width: int) -> list[list[str]]:
     """Return the lines below each row."""
-    space = sys.maxsize if width is None else max(_MIN_WIDTH, width - len(_INDENT))
-    return [[_INDENT + line for text in row if text for line in _fold(text, space)] for row in texts]
+    return [[_INDENT + line for text in row if text for line in _fold(text, width - len(_INDENT))] for row in texts]
 
 
 class _TablePrinter:
-    def __init__(self, columns: Sequence[Column], rows: list[list[str]]) -> None:
+    """The cells of a table, and how wide its columns are; `least` are widths of those printed before."""
+
+    def __init__(self, columns: Sequence[Column], rows: list[list[str]], least: Sequence[int] = ()) -> None:
         self.columns = columns
         self.rows = rows
         self.widths = [
             max(map(unicode.cell_len, [column.title, *(texts[i] for texts in rows)]))
             for i, column in enumerate(columns)
         ]
+        if least:
+            self.widths = list(map(max, self.widths, least))
 
     @property
     def width(self) -> int:
         return sum(self.widths) + len(_GAP) * (len(self.widths) - 1)
 
-    def without(self, keys: set[str]) -> _TablePrinter:
-        remaining = [i for i, column in enumerate(self.columns) if column.key not in keys]
+    def without(self, key: str) -> _TablePrinter:
+        remaining = [i for i, column in enumerate(self.columns) if column.key != key]
         return _TablePrinter(
             [self.columns[i] for i in remaining], [[texts[i] for i in remaining] for texts in self.rows]
         )
 
     def fold(self, width: int) -> None:
-        """Shrink the widest columns that fold, until the table fits or none can shrink further."""
-        folding = [i for i, column in enumerate(self.columns) if column.folds]
-        while self.width > width and folding:
-            widest = max(folding, key=lambda i: self.widths[i])
-            if self.widths[widest] <= _MIN_WIDTH:
-                return
-            self.widths[widest] -= 1
+        """Shrink the widest columns that fold, until the table fits or none can shrink without cutting a word."""
+        folding = {i: self._find_least_width(i) for i, column in enumerate(self.columns) if column.folds}
+        while self.width > width and (able := [i for i, least in folding.items() if self.widths[i] > least]):
+            self.widths[max(able, key=lambda i: self.widths[i])] -= 1
 
-    def lines(self, color: bool, heads: Sequence[str] | None, below: Sequence[Sequence[str]]) -> Iterator[str]:
-        yield from self._lines([column.title for column in self.columns], [{"bold": True}] * len(self.columns), color)
+    def _find_least_width(self, position: int) -> int:
+        texts = [self.columns[position].title, *(row[position] for row in self.rows)]
+        return max(_MIN_WIDTH, *(unicode.cell_len(word) for text in texts for word in text.split(" ")))
+
+    def title_lines(self, color: bool) -> Iterator[str]:
+        return self._lines([column.title for column in self.columns], [{"bold": True}] * len(self.columns), color)
+
+    def lines(
+        self, color: bool, heads: Sequence[str] | None = None, below: Sequence[Sequence[str]] | None = None
+    ) -> Iterator[str]:
         styles = [column.style for column in self.columns]
         last = None
         for i, texts in enumerate(self.rows):
@@ -187,7 +182,7 @@ class _TablePrinter:
                 last = heads[i]
                 yield click.style(last, bold=True) if color else last
             yield from self._lines(texts, styles, color)
-            yield from below[i]
+            yield from () if below is None else below[i]
 
     def _lines(self, texts: Sequence[str], styles: Sequence[Mapping[str, Any] | None], color: bool) -> Iterator[str]:
         """Yield the lines of one row: several if a value is wider than its column."""
@@ -202,11 +197,17 @@ class _TablePrinter:
 
 
 def _fold(text: str, width: int) -> list[str]:
+    """Wrap a text between its words, none of which is cut."""
     if unicode.cell_len(text) <= width:
         return [text]
-    if text.isascii():
-        return textwrap.wrap(text, width, break_on_hyphens=False)
-    return unicode.chop_cells(text, width)
+    first, *words = text.split(" ")
+    lines = [first]
+    for word in words:
+        if unicode.cell_len(lines[-1]) + 1 + unicode.cell_len(word) <= width:
+            lines[-1] += f" {word}"
+        else:
+            lines.append(word)
+    return lines
 
 
 SCHEMA_VERSION = 1
@@ -269,24 +270,17 @@ class RowWriter:
 
 
 class PrintedRows(RowWriter):
-    """Writes a table, whose widths depend on all rows; records are laid out in blocks.
+    """Writes a table, whose widths depend on all rows; records are laid out in blocks, below one header.
 
     Parameters
     ----------
-    width, color : as in `lay_out`.
+    color : as in `lay_out`.
     """
 
-    def __init__(
-        self,
-        columns: Sequence[Column],
-        write: Write,
-        of_lake: bool = False,
-        width: int | None = None,
-        color: bool = False,
-    ) -> None:
+    def __init__(self, columns: Sequence[Column], write: Write, of_lake: bool = False, color: bool = False) -> None:
         super().__init__(columns, write, of_lake)
         self._rows: list[Row] = []
-        self._width = width
+        self._widths: list[int] = []  # of the records so far
         self._color = color
 
     def _format(self, row: Row) -> str:
@@ -294,9 +288,18 @@ class PrintedRows(RowWriter):
         return self._tail() if self._of_lake and len(self._rows) == _BLOCK else ""
 
     def _tail(self) -> str:
-        lines = lay_out(self.columns, self._rows, self._width, self._color, heads=not self._of_lake)
+        lines = self._lay_out_records() if self._of_lake else lay_out(self.columns, self._rows, self._color)
         self._rows.clear()
         return "".join(f"{line}\n" for line in lines)
+
+    def _lay_out_records(self) -> list[str]:
+        if not self._rows:
+            return []
+        columns = [replace(column, title=escaped(column.title)) for column in self.columns]  # names in a file
+        table = _TablePrinter(columns, _format_cells(self.columns, self._rows), self._widths)
+        titles = [] if self._widths else [*table.title_lines(self._color)]
+        self._widths = table.widths
+        return [*titles, *table.lines(self._color)]
 
 
 class CsvRows(RowWriter):
@@ -384,6 +387,28 @@ class JsonRows(RowWriter):
             return ""
         facts = f", {to_json(redacted_in(self.facts))[1:]}" if self.facts else "}"
         return ("]" if self._before == "\n" else "\n]") + facts + "\n"
+
+
+class FactsAlone(RowWriter):
+    """Writes no rows: a JSON document of the facts, or nothing.
+
+    Parameters
+    ----------
+    command : that of the document; None for nothing.
+    """
+
+    def __init__(self, columns: Sequence[Column], write: Write, of_lake: bool, command: str | None) -> None:
+        super().__init__(columns, write, of_lake)
+        self._command = command
+
+    def add_all(self, rows: Iterable[Row]) -> None:
+        for _ in rows:  # it may count them
+            pass
+
+    def _tail(self) -> str:
+        if self._command is None:
+            return ""
+        return to_json({"schema_version": SCHEMA_VERSION, "command": self._command} | redacted_in(self.facts)) + "\n"
 
 
 def to_json(value: Any) -> str:

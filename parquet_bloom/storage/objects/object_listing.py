@@ -11,7 +11,7 @@ from contextlib import contextmanager, suppress
 from functools import partial
 from typing import TYPE_CHECKING
 
-from ...errors import StorageError
+from ...errors import NoFilesError, StorageError
 from ...util import threads
 from ..file_names import (
     ICEBERG,
@@ -204,7 +204,7 @@ def _expand_pattern(location: ObjectLocation, requests: RequestCount) -> list[Li
     pattern = Pattern(location.key.split("/"), folders_only=location.name.endswith("/"))
     matches = [item for item in listed if pattern.takes(item.location.key)]
     if not matches:
-        raise StorageError("no object matches the pattern", path=location.name, errno=errno.ENOENT)
+        raise NoFilesError("no object matches the pattern", path=location.name, errno=errno.ENOENT)
     refuse_managed_table(above, location.name)
     for root, marker in tables.items():
         if not root or any(item.location.key.startswith(root + "/") for item in matches):

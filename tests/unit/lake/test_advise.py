@@ -42,7 +42,7 @@ def test_an_index_weighs_what_was_estimated(tmp_path: Path) -> None:
     assert zone.bytes_read < row_group.bytes_read / 4
     assert zone.bytes_read_without_pages == row_group.bytes_read
     assert advice.recommended == "zone"
-    assert shlex.split(advice.command)[4:8] == ["id", "--granularity", "zone", "--zone-rows"]
+    assert shlex.split(advice.command)[4:9] == ["--column", "id", "--granularity", "zone", "--zone-rows"]
     assert "zone" in str(advice)
 
 
