@@ -7,11 +7,13 @@ from typing import TYPE_CHECKING
 from ..util.lazy import make_lazy
 
 if TYPE_CHECKING:
+    from .daft_lake import DaftLake
     from .ray_lake import RayLake, RayPositions
 
-__all__ = ["RayLake", "RayPositions"]
+__all__ = ["DaftLake", "RayLake", "RayPositions"]
 
 _HOMES = {
+    "DaftLake": ".daft_lake",
     "RayLake": ".ray_lake",
     "RayPositions": ".ray_lake",
 }
