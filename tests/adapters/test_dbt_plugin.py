@@ -120,7 +120,7 @@ where a.id = {id} and b.id = {id}""",
 @pytest.mark.parametrize(
     ("config", "error"),
     [
-        ("{}", "source raw.events: it has no path: write the lake's below its meta, as path: lake/events"),
+        ("{}", "source shop.raw.events: it has no path: write the lake's below its meta, as path: lake/events"),
         ('{path: "LAKE", columns: [id, nothing]}', "one of these is no column of the source: id, nothing"),
         ('{path: "LAKE", where: "id = = 5"}', "id = = 5"),
         ('{path: "LAKE/nothing"}', "LAKE/nothing"),
