@@ -34,7 +34,18 @@ os.environ.setdefault("PYSPARK_DRIVER_PYTHON", sys.executable)
 PROJECT = Path(__file__).resolve().parent.parent
 
 # Folders whose tests only CI runs, but for those marked `default`.
-CI_FOLDERS = ("compat", "concurrency", "conformance", "crash", "property", "security", "serve", "spark", "stores")
+CI_FOLDERS = (
+    "adapters",
+    "compat",
+    "concurrency",
+    "conformance",
+    "crash",
+    "property",
+    "security",
+    "serve",
+    "spark",
+    "stores",
+)
 
 
 def pytest_configure(config: pytest.Config) -> None:

@@ -17,6 +17,7 @@ PAGES = sorted(doc_blocks.PROJECT.glob("docs/**/*.md"))
 PUBLIC = ["parquet_bloom"] + [
     f"parquet_bloom.{name}" for name in ("types", "errors", "file", "filter", "lake", "orc", "spark", "tables", "zones")
 ]
+ADAPTERS = "parquet_bloom.adapters."
 LINKED = sorted([*doc_blocks.PROJECT.glob("*.md"), *doc_blocks.PROJECT.glob("examples/*.md"), *PAGES])
 
 
@@ -67,9 +68,19 @@ def test_the_site_has_every_page():
     assert sorted(pages) == sorted(page.relative_to(doc_blocks.PROJECT / "docs").as_posix() for page in PAGES)
 
 
+def list_entries() -> list[str]:
+    return [entry for page in PAGES for entry in doc_blocks.entries(page.read_text("utf-8"))]
+
+
+def test_every_adapter_is_described():
+    """By name: their modules are imported where their libraries are installed."""
+    names = {entry.rpartition(".")[2] for entry in list_entries() if entry.startswith(ADAPTERS)}
+    assert names - {"Plugin"} == set(importlib.import_module("parquet_bloom.adapters").__all__)
+
+
 @pytest.mark.parametrize("module", PUBLIC)
 def test_every_public_name_is_described(module):
-    described = [_resolve(entry) for page in PAGES for entry in doc_blocks.entries(page.read_text("utf-8"))]
+    described = [_resolve(entry) for entry in list_entries() if not entry.startswith(ADAPTERS)]
     imported = importlib.import_module(module)
     # The errors have no list: all of them are public.
     names = getattr(imported, "__all__", None) or [name for name in vars(imported) if name.endswith("Error")]

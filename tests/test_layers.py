@@ -40,6 +40,7 @@ LAYERS = {
     "change": 8,
     "spark": 9,
     "serve": 9,
+    "adapters": 9,
     "cli": 10,
     "types": 11,
     "__init__": 12,
@@ -171,6 +172,8 @@ def violations(sources: dict[str, str]) -> list[str]:
             package, _, rest = name.partition(".")
             if package in ("pyspark", "py4j") and unit != "spark":
                 results.append(f"{path}:{line}: only spark/ imports {package}")
+            if package in ("ray", "daft", "dbt") and unit != "adapters":
+                results.append(f"{path}:{line}: only adapters/ imports {package}")
             if package in ("fastapi", "h11", "pydantic", "starlette", "uvicorn") and unit != "serve":
                 results.append(f"{path}:{line}: only serve/ imports {package}")
             if package != PACKAGE:
@@ -340,6 +343,8 @@ LAID_OUT = {f"{PACKAGE}/{unit}.py": "" for unit in LAYERS} | {
         ("core/a.pxi", "x = 1; from .. import cli", "imports parquet_bloom.cli"),
         ("scan/a.py", "from pyspark.sql import DataFrame", "only spark/ imports pyspark"),
         ("cli/a.py", "def f():\n    import py4j.x", "only spark/ imports py4j"),
+        ("scan/a.py", "import ray.data", "only adapters/ imports ray"),
+        ("spark/a.py", "from daft.io.source import DataSource", "only adapters/ imports daft"),
         ("lake/a.py", "import fastapi", "only serve/ imports fastapi"),
         ("cli/a.py", "def f():\n    from uvicorn import run", "only serve/ imports uvicorn"),
         ("serve/a.py", "from ..cli import output", "imports parquet_bloom.cli.output"),

@@ -28,15 +28,19 @@ def test_extras_of_our_own_are_spelled_out(extra):
     assert not [line for line in queried if line.startswith("parquet-bloom")]  # no index has the version that is built
 
 
-def test_each_requirement_has_a_locked_version_that_it_allows():
+@pytest.mark.parametrize(
+    ("lock", "extras"),
+    [("requirements.lock", ["test", "docs", "lint", "bench", "fuzz"]), ("adapters.lock", ["adapters"])],
+)
+def test_each_requirement_has_a_locked_version_that_it_allows(lock, extras):
     """Renewed by `bash tools/lock.sh`."""
     locked: dict[str, list[str]] = {}
-    for line in (ROOT / "tools" / "requirements.lock").read_text().splitlines():
+    for line in (ROOT / "tools" / lock).read_text().splitlines():
         pin = Requirement(line)
         (version,) = pin.specifier
         assert (version.operator, pin.url) == ("==", None), line
         locked.setdefault(canonicalize_name(pin.name), []).append(version.version)
-    for requirement in map(Requirement, expanded("test", "docs", "lint", "bench", "fuzz")):
+    for requirement in map(Requirement, expanded(*extras)):
         versions = locked.get(canonicalize_name(requirement.name), [])
         assert any(map(requirement.specifier.contains, versions)), requirement
 

@@ -6,6 +6,7 @@
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 venv=$root/.venv
 python=$venv/bin/python
+locked=tools/requirements.lock # tools/adapters.sh has an environment and a lock of its own
 cd "$root" || exit 1
 
 # Another Spark, other modules or another locale of the caller must not change what is built and run here.
@@ -109,7 +110,7 @@ prepare_environment() { # EXTRA
     home=$("$base" -c 'import sys; print(sys.version.replace("\n", ""), sys.base_prefix)') || exit 1
     home="$home $root"
     requirements=$("$base" tools/requirements.py "$1") || exit 1
-    wanted="$1 $(cat - tools/requirements.lock <<<"$requirements" | sha256sum)"
+    wanted="$1 $(cat - "$locked" <<<"$requirements" | sha256sum)"
     if [ "$(head -n 1 "$venv/complete" 2>/dev/null)" = "$home" ] && "$python" -c 'import pip' 2>/dev/null; then
         if grep -qxF "$wanted" "$venv/complete"; then return 0; fi
         others=$(sed 1d "$venv/complete" | grep -v "^$1 " || true)
@@ -117,14 +118,14 @@ prepare_environment() { # EXTRA
     else
         # An environment of the user's own is left alone; one without the mark may also be of an older version of this script.
         if [ -e "$venv" ] && [ ! -e "$venv/made-by-tools" ] && [ ! -e "$venv/complete" ] && [ -e "$venv/pyvenv.cfg" ]; then
-            fail ".venv was not made by this script, which would replace it: please move or delete it, then try again."
+            fail "$venv was not made by this script, which would replace it: please move or delete it, then try again."
         fi
         rm -rf "$venv"
-        mkdir "$venv" && touch "$venv/made-by-tools"
-        shown=5 quietly "python -m venv .venv" "$base" -m venv "$venv" || fail "cannot make .venv"
+        mkdir -p "$(dirname "$venv")" && mkdir "$venv" && touch "$venv/made-by-tools"
+        shown=5 quietly "python -m venv ${venv#"$root/"}" "$base" -m venv "$venv" || fail "cannot make $venv"
     fi
     mapfile -t requirements <<<"$requirements"
-    shown=5 quietly "pip install into .venv ($1)" pip_install --constraint tools/requirements.lock "${requirements[@]}" || fail "pip could not install the packages"
+    shown=5 quietly "pip install into ${venv#"$root/"} ($1)" pip_install --constraint "$locked" "${requirements[@]}" || fail "pip could not install the packages"
     printf '%s\n' "$home" "$wanted" ${others:+"$others"} >"$venv/complete"
 }
 

@@ -33,6 +33,7 @@ from ..util.lazy import late_module
 from ..util.threads import inside_arrow, stop_at_exit
 from .compatibility import DatasetCompatibility
 from .model.scan_plan import ScanPlan
+from .model.split_plan import split_plan
 from .plan_report import PruneReport
 from .row_reader import RowReader
 from .scan import Scan
@@ -108,6 +109,11 @@ class Dataset(ds.UnionDataset):  # type: ignore[misc]
     @property
     def schema(self) -> pa.Schema:
         return self._arrow_schema
+
+    @property
+    def source(self) -> ScanSource:
+        """The files, and how they are planned and shown."""
+        return self._source
 
     @property
     def files(self) -> list[str]:
@@ -306,6 +312,12 @@ class Dataset(ds.UnionDataset):  # type: ignore[misc]
         if not selected:
             yield Fragment(query, plan)
 
+    def split(self, num_parts: int, filter: pc.Expression | None = None) -> list[Fragment]:
+        """Plan a scan with a filter, and return what is read as at most so many fragments; see `Scan.split`."""
+        query = _Query.make(self._source, self._arrow_schema, _join(self._condition, filter))
+        plan = query.plan()
+        return Fragment(replace(query, source=query.source.without_files()), plan).split(num_parts)
+
     def to_table(
         self, columns: Columns = None, filter: pc.Expression | None = None, **options: Unpack[ScannerOptions]
     ) -> pa.Table:
@@ -378,24 +390,28 @@ class Dataset(ds.UnionDataset):  # type: ignore[misc]
 
 
 class Fragment(ds.Fragment):  # type: ignore[misc]
-    """A file of a dataset, as far as a filter selected its row groups."""
+    """A file of a dataset, as far as a filter selected its row groups; `Dataset.split` puts several into one."""
 
     def __init__(self, query: _Query, plan: ScanPlan):
         # As for Dataset: the base class has no constructor to call.
         self._query = query
-        self._plan = plan  # of this file alone, or of none
+        self._plan = plan  # of its files alone, or of none
 
     def __reduce__(self) -> tuple[object, ...]:
         return type(self), (self._query, self._plan)
 
+    def plan(self) -> ScanPlan:
+        """Return the plan of its files."""
+        return self._plan
+
     @property
     def path(self) -> str:
-        """Path of the file; empty if the dataset has no files."""
+        """Path of the first file; empty if the dataset has no files."""
         return self._plan.files[0].path if self._plan.files else ""
 
     @property
     def row_groups(self) -> list[int]:
-        """Ordinals of the row groups that are read."""
+        """Ordinals of the row groups that are read of the first file."""
         return list(self._plan.files[0].selected) if self._plan.files else []
 
     @property
@@ -420,8 +436,14 @@ class Fragment(ds.Fragment):  # type: ignore[misc]
             joined = query.filter if is_known else _join(query.filter, filter)
             # The plan is still the first filter's, and so is the evidence that it must not trust.
             other = _Query.make(query.source, query.schema if schema is None else schema, joined)
-            query = replace(other, trust=query.trust)
+            query = replace(other, trust=query.trust, threads=query.threads)
         return query.scanner(lambda: self._plan, columns, **options)
+
+    def split(self, num_parts: int) -> list[Fragment]:
+        """Split what is read into at most so many fragments; see `Scan.split`."""
+        return [
+            Fragment(replace(self._query, threads=threads), plan) for plan, threads in split_plan(self._plan, num_parts)
+        ]
 
     def to_table(
         self,
@@ -476,6 +498,7 @@ class _Query:
     filter : in Arrow's expressions; None for all rows.
     parts : of the filter.
     trust : where the dataset shows the filter's columns as other values than files store.
+    threads : that read; None for as many as suit where the files are.
     """
 
     source: ScanSource
@@ -483,6 +506,7 @@ class _Query:
     filter: pc.Expression | None
     parts: FilterParts
     trust: DatasetCompatibility | None
+    threads: int | None = None
 
     @classmethod
     def make(cls, source: ScanSource, schema: pa.Schema, filter: pc.Expression | None) -> _Query:
@@ -506,7 +530,7 @@ class _Query:
 
         def read_batches() -> Generator[pa.RecordBatch, None, None]:
             with inside_arrow():
-                options = ScanOptions(trust=self.trust)
+                options = ScanOptions(trust=self.trust, threads=self.threads)
                 reader = RowReader(plan(), names, schema=schema, cache=self.source.cache, options=options)
                 batches = reader.read_batches(batch_size)[1]
             with closing(batches):
@@ -621,6 +645,12 @@ def dataset(
     return Dataset.open(files.resolve(), schema)
 
 
+def require_dataset(value: object) -> None:
+    """Raise ParquetBloomError if an argument is not a dataset."""
+    if not isinstance(value, Dataset):
+        raise ParquetBloomError(f"give a dataset, as parquet_bloom.dataset returns, got {type(value).__name__}")
+
+
 def semi_join(dataset: Dataset, keys: Any, on: str) -> Scan:
     """Return a scan of the rows of a dataset whose key is one of some keys: one side of a join, pruned by the other.
 
@@ -638,8 +668,7 @@ def semi_join(dataset: Dataset, keys: Any, on: str) -> Scan:
     ParquetBloomError
         The first argument is not a dataset, or the table has no such column.
     """
-    if not hasattr(dataset, "scan"):
-        raise ParquetBloomError(f"give a dataset, as parquet_bloom.dataset returns, got {type(dataset).__name__}")
+    require_dataset(dataset)
     names = getattr(keys, "column_names", getattr(keys, "columns", None))
     if names is not None:
         if on not in list(names):

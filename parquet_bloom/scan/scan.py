@@ -26,6 +26,7 @@ from .model.data_file import DataFile
 from .model.folder_partitions import FileResidualEvaluator
 from .model.row_selection import RowGroupSelections, RowRangesByGroup, RowSelection
 from .model.scan_plan import FilePlan, FileScan, RowGroupPlan, ScanPlan
+from .model.split_plan import split_plan
 from .named_columns import make_names_error, select_columns, select_table_columns
 from .plan_report import PageOptions, PruneReport
 from .row_reader import BATCH_ROWS, RowReader
@@ -198,6 +199,20 @@ class Scan(ArrowExport):
     def to_html(self, output: str | os.PathLike[str] | None = None, **options: Unpack[PageOptions]) -> str:
         """Render the plan as a page; see `PruneReport.to_html`."""
         return self.plan().to_html(output, **options)
+
+    def split(self, num_parts: int) -> list[Scan]:
+        """Split the scan, as it is planned now, into at most so many scans, which other processes may read.
+
+        Each is pickled with the plan of its own files alone, and reads local files in one thread. They have about as
+        many bytes each, and their rows in order are those of this scan; a file is never split. None are returned if no
+        file is read.
+        """
+        source, parts = self._source.without_files(), []
+        for plan, threads in split_plan(self.plan(), num_parts):
+            part = Scan(source, self._node, self._columns, replace(self._options, threads=threads), self._schema)
+            part._report = plan
+            parts.append(part)
+        return parts
 
     def row_ranges(self) -> dict[str, RowRangesByGroup]:
         """Find the rows that can match, without reading values.

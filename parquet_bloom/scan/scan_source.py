@@ -163,6 +163,10 @@ class ScanSource:
             return self
         return replace(self, cache=as_table_footers(self.cache, None))
 
+    def without_files(self) -> ScanSource:
+        """Return the source for those who have a plan already: no files, but how rows are shown."""
+        return replace(self, paths=[], index=None, zones=None, table=None)
+
     @property
     def cuts_fractions(self) -> bool:
         """Whether INT96 timestamps are shown without what is below microseconds, though this is stored and hashed."""

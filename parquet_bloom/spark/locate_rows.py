@@ -6,9 +6,8 @@ import operator
 import os
 from collections.abc import Generator, Iterator, Mapping, Sequence
 from contextlib import closing
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import reduce
-from pathlib import PurePath
 from typing import Any
 
 import pyarrow as pa
@@ -17,64 +16,21 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import DataType, IntegerType, LongType, StringType, StructField, StructType
 
 from ..errors import ParquetBloomError, PredicateError, UnknownColumnError, UnreadableColumnError
-from ..file.metadata_cache import SHARED_CACHE
 from ..redaction import shown_redacted
-from ..scan.lookup.key_chunks import iterate_chunks
-from ..scan.lookup.locate_keys import INDEX_KEYS, Locator
-from ..scan.lookup.lookup_session import LookupSession
+from ..scan.lookup.locate_keys import Locator
 from ..scan.model.scan_plan import SourceListing
 from ..scan.scan_options import ScanOptions
 from ..scan.scan_source import ScanSource, fix_schema
-from ..storage import Entry, is_url, resolve_filesystem
+from ..scan.sent_source import Files, SentSource, find_candidates
 from ..tables.open_table import find_table
-from ..tables.table_snapshot import ReadTable, Table, TableSnapshot
+from ..tables.table_part import TablePart
+from ..tables.table_snapshot import Table
 from .jobs.file_tasks import TaskLimits, find_sizes, iter_numbers, pack
 from .jobs.run_files import resolve_paths
 from .plan.index_evidence import Index
 from .semi_join import is_comparable
 from .session.session_settings import SparkField, find_field, ignores_case, local_path, quote
 from .spark_arrow import arrow_field, conform, spark_type
-from .table_tasks import TablePart
-
-Files = Sequence[str] | TableSnapshot
-"""The files of a task: their paths, or the part of a table that has them."""
-
-
-@shown_redacted
-@dataclass(frozen=True)
-class SentSource:
-    """A source of files as tasks get it, each of which opens some of the files.
-
-    Attributes
-    ----------
-    source : without its files.
-    storage_options : of the files' store.
-    """
-
-    source: ScanSource
-    storage_options: Mapping[str, Any] | None = field(default=None, repr=False)
-
-    @classmethod
-    def of(cls, source: ScanSource, listing: SourceListing) -> SentSource:
-        """Return the source of listed files, whose schema is fixed."""
-        settings = source.storage_options
-        sent = replace(source, filesystem=None, storage_options=None, index=None, cache=None, table=None, paths=None)
-        if listing.table is None:
-            return cls(sent, settings)
-        return cls(replace(sent, partitioning=None), settings or listing.table.storage_options)
-
-    def open(self, files: Files) -> ScanSource:
-        """Return the source of some of the files."""
-        source = replace(
-            self.source,
-            filesystem=resolve_filesystem(None, self.storage_options),
-            storage_options=self.storage_options,
-            cache=SHARED_CACHE,
-        )
-        if isinstance(files, TableSnapshot):
-            return replace(source, paths=None, table=ReadTable(files))
-        # a PurePath is never taken for a pattern
-        return replace(source, paths=[path if is_url(path) else PurePath(path) for path in files])
 
 
 @shown_redacted
@@ -261,14 +217,7 @@ def _pack_files(
     if listing.table is not None:
         sizes = [file.size for file in listing.table.files]
         return [TablePart.of(listing.table, rows) for rows in pack(range(len(sizes)), sizes, limits)]
-    entries = listing.entries
-    if source.index is not None and keys is not None and keys.num_rows <= INDEX_KEYS:
-        (chunk,) = iterate_chunks(column, keys, INDEX_KEYS)
-        with LookupSession(source).begin(refresh=True) as lookup:
-            candidates = lookup.find_files(chunk.to_keys(), "UTC")
-        if candidates is not None:
-            by_path = {entry.path: entry for entry in entries}
-            entries = [by_path.get(path) or Entry(path) for path in candidates]
+    entries = find_candidates(source, listing, column, keys)
     return list(pack([entry.path for entry in entries], find_sizes(entries), limits))
 
 

@@ -19,12 +19,13 @@ from ..scan.lookup.locate_keys import Locator
 from ..scan.model.scan_plan import SourceListing
 from ..scan.scan_options import ScanOptions
 from ..scan.scan_source import ScanSource, fix_row_schema
+from ..scan.sent_source import Files, SentSource
 from ..storage.paths import as_utf8
+from ..tables.table_part import TablePart
 from ..util.arrow_values import to_numpy
 from .jobs.file_tasks import TaskLimits, find_sizes, pack
 from .jobs.run_files import run
-from .locate_rows import SENT_KEYS, Files, SentSource, find_key_type, locate, select_keys
-from .table_tasks import TablePart
+from .locate_rows import SENT_KEYS, find_key_type, locate, select_keys
 
 _UserError = PredicateError | UnknownColumnError
 

@@ -13,15 +13,14 @@ from pyspark.sql.types import StructType
 
 from ..errors import ConcurrentChangeError
 from ..file.metadata_cache import SHARED_CACHE
-from ..predicate.pruning_statistics import PruningStatisticsArray
 from ..predicate.tree import Node
-from ..redaction import shown_redacted
 from ..scan.model.folder_partitions import Partitions, ScanRequest
 from ..scan.model.scan_plan import FilePlan, RowGroupPlan, ScanPlan
 from ..scan.named_columns import select_table_columns
 from ..scan.row_reader import RowReader
 from ..scan.scan_options import ScanOptions
 from ..storage import FileIdentity, RemoteIdentity, open_source, resolve_filesystem
+from ..tables.table_part import TablePart
 from ..tables.table_snapshot import TableSnapshot
 from .jobs.file_tasks import TaskLimits, iter_numbers, pack
 from .session.session_settings import use_driver_python
@@ -29,36 +28,6 @@ from .source.source_reader import FileState, find_version, read_file_state
 from .spark_arrow import arrow_field, conform
 
 _BATCH_ROWS = 1 << 14
-
-
-@shown_redacted
-@dataclass(frozen=True, eq=False)
-class TablePart(TableSnapshot):
-    """Some files of a table, with all that their reading needs; instances are sent to executors."""
-
-    @classmethod
-    def of(cls, table: TableSnapshot, rows: Sequence[int]) -> TablePart:
-        """Return a part of a table; `rows` are the positions of its files in the table."""
-        paths = [table.files[row].path for row in rows]
-        return cls(
-            table.kind,
-            table.table_id,
-            table.version,
-            table.root,
-            table.schema,
-            [table.files[row] for row in rows],
-            table.columns,
-            table.partition_values.take(pa.array(rows, pa.int64()))
-            if table.partition_values.num_columns
-            else pa.table({}),
-            {path: table.deletes[path] for path in paths if path in table.deletes},
-            {path: table.undefined[path] for path in paths if path in table.undefined},
-            defaults=table.defaults,
-        )
-
-    def find_statistics(self, column: str) -> PruningStatisticsArray | None:
-        """Return None: the files have been chosen."""
-        return None
 
 
 @dataclass(frozen=True)

@@ -14,10 +14,12 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from copy import copy
 from operator import methodcaller
 from typing import Literal, NamedTuple
 from urllib.parse import unquote
 
+import numpy as np
 import pyarrow as pa
 
 from ...errors import PredicateError, UnknownColumnError, UnreadableColumnError, first_line
@@ -31,7 +33,7 @@ from ...predicate.reason import Reason
 from ...predicate.row_filter import row_mask
 from ...predicate.tree import Node
 from ...storage.paths import GivenPaths
-from ...util.arrow_values import empty_table, make_array, make_scalar
+from ...util.arrow_values import empty_table, make_array, make_scalar, take
 from .column_defaults import NO_DEFAULTS, ColumnDefaults
 from .data_file import DataFile
 
@@ -115,6 +117,16 @@ class Partitions:
 
     def __bool__(self) -> bool:
         return bool(self._values)
+
+    def select(self, files: Sequence[str]) -> Partitions:
+        """Return the same columns, with the values of some of the files alone."""
+        selected = copy(self)
+        if self._values:
+            rows = {key: self._positions[key] for key in dict.fromkeys(map(self._find_key, files))}
+            selected._positions = {key: number for number, key in enumerate(rows)}
+            selected._folders = take(self._folders, np.array([*rows.values()], np.int64))
+            selected._values = {name: [values[row] for row in rows.values()] for name, values in self._values.items()}
+        return selected
 
     def values(self, path: str) -> dict[str, object]:
         """Return the partition values of a file by name: int, date, str or None; of a table, of any type."""

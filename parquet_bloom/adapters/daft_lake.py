@@ -1,0 +1,302 @@
+"""A lake as a source of Daft: its filters choose files and row groups, and Daft filters the rows again.
+
+Daft evaluates comparisons by its own rules: NaN is greater than any number, `0.0` is not `-0.0`. What of a filter is
+translated is true wherever Daft's is; the rest is left to Daft.
+"""
+
+from __future__ import annotations
+
+import datetime
+import operator
+from collections.abc import AsyncIterator, Callable, Iterable, Sequence
+from contextlib import closing
+from typing import TYPE_CHECKING, TypeAlias
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from ..scan.dataset import Dataset, Fragment, require_dataset
+from ..scan.model.split_plan import estimate_bytes
+from ..util.arrow_values import make_scalar
+from ..util.threads import processors
+
+try:
+    from daft.expressions.visitor import ExpressionVisitor, PredicateVisitor
+    from daft.io.source import DataSource, DataSourceTask
+    from daft.recordbatch import RecordBatch
+    from daft.schema import Schema
+except ModuleNotFoundError:
+    _problem = "DaftLake needs Daft 0.7 or newer, which is not installed: pip install 'daft>=0.7'"
+    raise ModuleNotFoundError(_problem, name="daft") from None
+
+if TYPE_CHECKING:
+    from daft import Expression
+    from daft.io.pushdowns import Pushdowns
+
+_TASK_BYTES = 64 << 20  # of files, that a task reads at most
+
+_Known: TypeAlias = pc.Expression | None
+"""What holds wherever an expression of Daft is true; None if nothing is known."""
+
+
+class DaftLake(DataSource):  # type: ignore[misc]
+    """A dataset for Daft, `DaftLake(dataset).read()`, which reads only the files and row groups that a query needs.
+
+    Filters, columns and limits of a query are pushed down. Files are listed and planned when it runs, by statistics,
+    filters, indexes and zones; each task gets the plan of its own files.
+
+    Parameters
+    ----------
+    dataset : as `parquet_bloom.dataset` returns it, also of a table or an index.
+    """
+
+    def __init__(self, dataset: Dataset):
+        require_dataset(dataset)
+        self._dataset = dataset
+
+    @property
+    def name(self) -> str:
+        """The name that Daft shows."""
+        return "parquet_bloom"
+
+    @property
+    def schema(self) -> Schema:
+        """The columns, in Daft's types."""
+        return Schema.from_pyarrow_schema(self._dataset.schema)
+
+    async def get_tasks(self, pushdowns: Pushdowns) -> AsyncIterator[DataSourceTask]:
+        """Plan the query, and yield its tasks, in the order of files."""
+        schema, filters = self._dataset.schema, pushdowns.filters
+        expression = None if filters is None else FilterTranslation(schema).visit(filters)
+        names = schema.names
+        if pushdowns.columns is not None:
+            needed = {*pushdowns.columns, *pushdowns.filter_required_column_names()}
+            names = [name for name in names if name in needed] or names[:1]
+        # With a filter the limit counts the rows that Daft's own filter leaves.
+        limit = pushdowns.limit if filters is None else None
+        for whole in self._dataset.split(1, expression):
+            num_bytes = sum(map(estimate_bytes, whole.plan().files))
+            for part in whole.split(max(processors(), num_bytes // _TASK_BYTES)):
+                yield _LakeTask(part, pa.schema([schema.field(name) for name in names]), limit)
+
+
+class _LakeTask(DataSourceTask):  # type: ignore[misc]
+    def __init__(self, part: Fragment, schema: pa.Schema, limit: int | None):
+        self._part, self._schema, self._limit = part, schema, limit
+
+    @property
+    def schema(self) -> Schema:
+        return Schema.from_pyarrow_schema(self._schema)
+
+    async def read(self) -> AsyncIterator[RecordBatch]:
+        """Yield the rows."""
+        remaining = self._limit
+        with closing(self._part.scanner(columns=self._schema.names).to_reader()) as batches:
+            for batch in batches:
+                if remaining is not None:
+                    batch = batch.slice(0, remaining)
+                    remaining -= batch.num_rows
+                if batch.num_rows:
+                    yield RecordBatch.from_arrow_record_batches([batch], self._schema)
+                if remaining == 0:
+                    return
+
+
+class FilterTranslation(PredicateVisitor):  # type: ignore[misc]
+    """Translates filters of Daft to expressions of Arrow that are true wherever they are; None if there is none.
+
+    Parameters
+    ----------
+    schema : of the rows.
+    """
+
+    def __init__(self, schema: pa.Schema):
+        self._schema = schema
+        self._is_negated = False  # whether what holds is wanted where the expression is false
+
+    def visit_and(self, left: Expression, right: Expression) -> _Known:
+        return self._join([self.visit(left), self.visit(right)], is_any=self._is_negated)
+
+    def visit_or(self, left: Expression, right: Expression) -> _Known:
+        return self._join([self.visit(left), self.visit(right)], is_any=not self._is_negated)
+
+    def _join(self, parts: Sequence[_Known], is_any: bool) -> _Known:
+        known = [part for part in parts if part is not None]
+        if not known or (is_any and len(known) < len(parts)):
+            return None
+        result = known[0]
+        for part in known[1:]:
+            result = result | part if is_any else result & part
+        return result
+
+    def visit_not(self, expr: Expression) -> _Known:
+        self._is_negated = not self._is_negated
+        result = self.visit(expr)
+        self._is_negated = not self._is_negated
+        return result
+
+    def visit_equal(self, left: Expression, right: Expression) -> _Known:
+        return self._compare("==", left, right)
+
+    def visit_not_equal(self, left: Expression, right: Expression) -> _Known:
+        return self._compare("!=", left, right)
+
+    def visit_less_than(self, left: Expression, right: Expression) -> _Known:
+        return self._compare("<", left, right)
+
+    def visit_less_than_or_equal(self, left: Expression, right: Expression) -> _Known:
+        return self._compare("<=", left, right)
+
+    def visit_greater_than(self, left: Expression, right: Expression) -> _Known:
+        return self._compare(">", left, right)
+
+    def visit_greater_than_or_equal(self, left: Expression, right: Expression) -> _Known:
+        return self._compare(">=", left, right)
+
+    def visit_between(self, expr: Expression, lower: Expression, upper: Expression) -> _Known:
+        parts = [self._compare(">=", expr, lower), self._compare("<=", expr, upper)]
+        return self._join(parts, is_any=self._is_negated)
+
+    def visit_is_in(self, expr: Expression, items: list[Expression]) -> _Known:
+        if self._is_negated:
+            return None
+        return self._join([self._compare("==", expr, item) for item in items], is_any=True)
+
+    def visit_is_null(self, expr: Expression) -> _Known:
+        return self._test_null(expr, is_null=not self._is_negated)
+
+    def visit_not_null(self, expr: Expression) -> _Known:
+        return self._test_null(expr, is_null=self._is_negated)
+
+    def _test_null(self, expr: Expression, is_null: bool) -> _Known:
+        name = _find_column(expr)
+        if name is None or name not in self._schema.names:
+            return None
+        return pc.field(name).is_null() if is_null else pc.field(name).is_valid()
+
+    def visit_function(self, name: str, args: list[Expression]) -> _Known:
+        if name not in _PIECES or self._is_negated or len(args) != 2:
+            return None
+        column, piece = _find_column(args[0]), _find_literal(args[1])
+        if not self._is_of(column, _TEXTS) or not isinstance(piece, str):
+            return None
+        return _PIECES[name](pc.field(column), piece)
+
+    def visit_col(self, name: str) -> _Known:
+        return pc.field(name) == pc.scalar(not self._is_negated) if self._is_of(name, [pa.types.is_boolean]) else None
+
+    def visit_lit(self, value: object) -> _Known:
+        return None
+
+    def visit_alias(self, expr: Expression, alias: str) -> _Known:
+        return self.visit(expr)
+
+    def visit_cast(self, expr: Expression, dtype: object) -> _Known:
+        return None
+
+    def visit_coalesce(self, args: list[Expression]) -> _Known:
+        return None
+
+    def _is_of(self, column: str | None, kinds: Iterable[Callable[[pa.DataType], bool]]) -> bool:
+        """Return whether a column exists, once, and its type is of some kinds."""
+        if column is None or self._schema.names.count(column) != 1:
+            return False
+        return any(is_kind(self._schema.field(column).type) for is_kind in kinds)
+
+    def _compare(self, comparison: str, left: Expression, right: Expression) -> _Known:
+        column, value = _find_column(left), _find_literal(right)
+        if column is None:
+            column, value, comparison = _find_column(right), _find_literal(left), _SWAPPED[comparison]
+        if column is None or value is None or self._schema.names.count(column) != 1:
+            return None
+        if self._is_negated:
+            comparison = _OPPOSITES[comparison]
+        return _compare(pc.field(column), self._schema.field(column).type, comparison, value)
+
+
+def _compare(field: pc.Expression, arrow_type: pa.DataType, comparison: str, value: object) -> _Known:
+    """Compare a column with a literal, if Daft does that exactly, or so that it is true wherever Daft's is."""
+    compare, is_exact = _OPERATORS[comparison], False
+    if pa.types.is_integer(arrow_type) and arrow_type != pa.uint64():  # which Daft compares as a float
+        bits, is_signed = arrow_type.bit_width, pa.types.is_signed_integer(arrow_type)
+        low, high = (-(1 << bits - 1), (1 << bits - 1) - 1) if is_signed else (0, (1 << bits) - 1)
+        is_exact = type(value) is int and low <= value <= high
+    elif any(is_kind(arrow_type) for is_kind in _TEXTS):
+        is_exact = isinstance(value, str)
+    elif pa.types.is_boolean(arrow_type):
+        is_exact = isinstance(value, bool) and comparison in ("==", "!=")
+    elif pa.types.is_date32(arrow_type):
+        is_exact = type(value) is datetime.date
+    elif pa.types.is_float64(arrow_type):
+        # Only what NaN, and the zeros, do not come into.
+        is_exact = type(value) in (int, float) and comparison == "==" and value == value
+    elif pa.types.is_timestamp(arrow_type) and isinstance(value, datetime.datetime) and comparison != "!=":
+        return _compare_moments(field, arrow_type, comparison, value)
+    return compare(field, make_scalar(value, arrow_type)) if is_exact else None
+
+
+def _compare_moments(
+    field: pc.Expression, arrow_type: pa.DataType, comparison: str, value: datetime.datetime
+) -> _Known:
+    """Compare with a moment of which Python has the microseconds alone, and Daft may have more."""
+    if (arrow_type.tz is None) != (value.tzinfo is None) or not 1700 < value.year < 2200:
+        return None
+    known, moments = [], pa.timestamp("us", arrow_type.tz)
+    if comparison in ("==", ">", ">="):
+        known.append(field >= make_scalar(value - _MICROSECOND, moments))
+    if comparison in ("==", "<", "<="):
+        known.append(field <= make_scalar(value + _MICROSECOND, moments))
+    return known[0] if len(known) == 1 else known[0] & known[1]
+
+
+_MICROSECOND = datetime.timedelta(microseconds=1)
+_OPERATORS: dict[str, Callable[[pc.Expression, pa.Scalar], pc.Expression]] = {
+    "==": operator.eq,
+    "!=": operator.ne,
+    "<": operator.lt,
+    "<=": operator.le,
+    ">": operator.gt,
+    ">=": operator.ge,
+}
+_OPPOSITES = {"==": "!=", "!=": "==", "<": ">=", ">=": "<", ">": "<=", "<=": ">"}
+_SWAPPED = {"==": "==", "!=": "!=", "<": ">", ">": "<", "<=": ">=", ">=": "<="}
+_PIECES: dict[str, Callable[[pc.Expression, str], pc.Expression]] = {
+    "starts_with": pc.starts_with,
+    "ends_with": pc.ends_with,
+    "contains": pc.match_substring,
+}
+_TEXTS = (pa.types.is_string, pa.types.is_large_string)
+
+
+class _ColumnOrLiteral(ExpressionVisitor):  # type: ignore[misc]
+    """Tells bare columns and literals, as ("column", name) and ("literal", value), from all other expressions."""
+
+    def visit_col(self, name: str) -> tuple[str, object] | None:
+        return "column", name
+
+    def visit_lit(self, value: object) -> tuple[str, object] | None:
+        return "literal", value
+
+    def visit_alias(self, expr: Expression, alias: str) -> tuple[str, object] | None:
+        return self.visit(expr)
+
+    def visit_cast(self, expr: Expression, dtype: object) -> None:
+        return None
+
+    def visit_function(self, name: str, args: list[Expression]) -> None:
+        return None
+
+    def visit_coalesce(self, args: list[Expression]) -> None:
+        return None
+
+
+def _find_column(expr: Expression) -> str | None:
+    """Return the name of a bare column; None for other expressions."""
+    found = _ColumnOrLiteral().visit(expr)
+    return found[1] if found is not None and found[0] == "column" else None
+
+
+def _find_literal(expr: Expression) -> object:
+    """Return the value of a literal; None for other expressions, and for null."""
+    found = _ColumnOrLiteral().visit(expr)
+    return found[1] if found is not None and found[0] == "literal" else None
