@@ -11,6 +11,7 @@ import polars as pl
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from support.writers.shredded_variants import make_variants
 from support.writers.variant_rows import NUMBER, row, write
 
 import parquet_bloom
@@ -154,6 +155,23 @@ def test_what_is_no_variant(tmp_path: Path) -> None:
     for column in ("k", "s"):
         with pytest.raises((PredicateError, MalformedVariantError), match=f"'{column}'"):
             parquet_bloom.read_table(tmp_path / "a.parquet", f"{column}:a::bigint = 1")
+
+
+def test_a_name_with_both_quotes(tmp_path: Path) -> None:
+    """No row of another path is taken for one of a name that has no text of its own."""
+    documents = [{"a'b\"c.d": 1}, {"a'b\"c": {"d": 1}}]
+    pq.write_table(pa.table({"k": [0, 1], "v": make_variants(documents)}), tmp_path / "a.parquet")
+    for part in ("""v:"a'b""c.d\"""", """v:['a''b"c.d']""", """v:['a''b"c[0]']"""):
+        with pytest.raises(PredicateError, match="no engine takes a name with both kinds of quotes"):
+            parquet_bloom.read_table(tmp_path / "a.parquet", f"{part}::int = 1")
+    rows = parquet_bloom.read_table(tmp_path / "a.parquet", """v:"a'b""c"."d"::int = 1""", ["k"])
+    assert rows["k"].to_pylist() == [1]
+
+
+@pytest.mark.parametrize("text", ["v:a::timestamp with", "CAST(v:a AS timestamp without", "v:a::timestamp with time"])
+def test_a_type_that_is_cut_short(by_duckdb: Path, text: str) -> None:
+    with pytest.raises(PredicateError, match=r"is no type|is not closed"):
+        parquet_bloom.read_table(by_duckdb, text)
 
 
 def test_a_damaged_variant_is_named(tmp_path: Path) -> None:
