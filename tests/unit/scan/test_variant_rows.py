@@ -9,6 +9,7 @@ from typing import Any
 import duckdb
 import polars as pl
 import pyarrow as pa
+import pyarrow.orc as orc
 import pyarrow.parquet as pq
 import pytest
 from support.writers.shredded_variants import make_variants
@@ -19,6 +20,7 @@ from parquet_bloom.errors import (
     MalformedVariantError,
     ParquetBloomError,
     PredicateError,
+    UnknownColumnError,
     UnreadableColumnError,
     VariantCastError,
 )
@@ -151,10 +153,31 @@ def test_variants_as_json(by_duckdb: Path, tmp_path: Path) -> None:
 
 
 def test_what_is_no_variant(tmp_path: Path) -> None:
-    pq.write_table(pa.table({"k": [1, 2], "s": [{"a": 1}, {"a": 2}]}), tmp_path / "a.parquet")
-    for column in ("k", "s"):
-        with pytest.raises((PredicateError, MalformedVariantError), match=f"'{column}'"):
+    columns = {"k": [1, 2], "s": [{"a": 1}, {"a": 2}], "t": ["x", "y"], "l": [[1], [2]]}
+    pq.write_table(pa.table(columns), tmp_path / "a.parquet")
+    for column in columns:
+        with pytest.raises(
+            PredicateError, match=f"column '{column}': it is .*, and no Variant: only these have paths$"
+        ):
             parquet_bloom.read_table(tmp_path / "a.parquet", f"{column}:a::bigint = 1")
+
+
+def test_of_orc(tmp_path: Path) -> None:
+    """A struct of the parts of a Variant has paths; a column that has the name of one is not taken for it."""
+    documents = make_variants([{"a": number} for number in range(5)])
+    parts = pa.StructArray.from_arrays([documents.field("metadata"), documents.field("value")], ["metadata", "value"])
+    path = tmp_path / "a.orc"
+    orc.write_table(pa.table({"k": range(5), "v": parts, "v:$.a::int": [9] * 5}), path)
+    for where, expected in {
+        "v:a::int = 1": [1],
+        "v:a::int IS NULL": [],
+        '"v:$.a::int" = 9 AND v:a::int > 3': [4],
+    }.items():
+        assert parquet_bloom.read_table(path, where, ["k"])["k"].to_pylist() == expected, where
+    with pytest.raises(PredicateError, match="column 'k': it is int64, and no Variant"):
+        parquet_bloom.read_table(path, "k:a::int = 1")
+    with pytest.raises(UnknownColumnError, match=r"column 'w': no such column$"):
+        parquet_bloom.read_table(path, "w:a::int = 1")
 
 
 def test_a_name_with_both_quotes(tmp_path: Path) -> None:
