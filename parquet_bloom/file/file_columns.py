@@ -226,7 +226,8 @@ def find_columns(leaves: Sequence[AnyLeaf], name: str, ignore_case: bool = False
 def _find_named_path(leaves: Sequence[AnyLeaf], name: str, ignore_case: bool) -> list[AnyLeaf]:
     at = name.find(":")
     while at > 0:
-        if find_leaves(leaves, f"{name[:at]}.{METADATA}", ignore_case):
+        metadata = find_leaves(leaves, f"{name[:at]}.{METADATA}", ignore_case)
+        if metadata and isinstance(metadata[0], SchemaLeaf):  # ORC files store no paths as columns
             text = name[at + 1 :]
             path = parse_path(f"${text}" if text.startswith("[") else text)
             found = find_variant_path(leaves, name[:at], path, ignore_case)  # type: ignore[arg-type]

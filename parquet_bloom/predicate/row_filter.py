@@ -28,7 +28,7 @@ from ..hashing.column_type import JULIAN_EPOCH_DAY, NANOS_PER_DAY, ColumnType, D
 from ..metadata.page_match import Targets
 from ..util.arrow_values import from_numpy, make_array, make_scalar, to_numpy
 from ..util.lazy import late_module
-from ..variant.variant_type import may_be_variant
+from ..variant.variant_type import has_parts_of_variant, may_be_variant
 from ..variant.variant_values import extract
 from .calls import find_results
 from .column_kinds import require_kind
@@ -407,6 +407,8 @@ def _take_path(table: pa.Table, leaf: VariantLookup) -> pa.ChunkedArray:
     column, target = find_column(table, leaf.column), to_arrow_type(leaf.target)
     if column is None or pa.types.is_null(column.type):
         return pa.chunked_array([pa.nulls(table.num_rows, target)])
+    if not has_parts_of_variant(_unwrap_type(column.type)):
+        raise PredicateError(f"it is {column.type}, and no Variant: only these have paths", column=leaf.column)
     values = extract(column, leaf.path, target, try_cast=leaf.is_try, name=leaf.column)
     return pa.chunked_array([values], target)
 

@@ -12,7 +12,7 @@ from dataclasses import replace
 from typing import NoReturn, TypeAlias, cast
 
 from ..errors import PredicateError
-from ..variant.variant_path import VariantPath, parse_path
+from ..variant.variant_path import make_path, parse_path
 from . import literal
 from .patterns import ESCAPE, escape_like, normalize_like
 from .sql_groups import SqlGroup, build_tree, negate
@@ -615,8 +615,7 @@ class _Reader:
                 self._require("]")
             else:
                 steps.append(self._read_part())
-        path = parse_path(str(VariantPath(tuple(steps))))  # which refuses names that no engine takes in a path
-        return replace(subject, part=VariantPart(path, "", False))
+        return replace(subject, part=VariantPart(make_path(steps), "", False))
 
     def _read_part_call(self, is_try: bool) -> Subject:
         """Read a function of a Variant, a path, and perhaps a type."""
@@ -637,7 +636,8 @@ class _Reader:
             while tokens[self._index] and not self._takes(")"):
                 self._index += 1
         while tokens[self._index].upper() in _IN_TYPES:
-            self._index += 1 if tokens[self._index].upper() == "PRECISION" else 3
+            words = 1 if tokens[self._index].upper() == "PRECISION" else 3
+            self._index = min(self._index + words, len(tokens) - 1)  # the last one is the end
         return parse_target(" ".join(tokens[start : self._index]))
 
     def _as_type(self, subject: Subject, target: str, is_try: bool = False) -> Subject:

@@ -322,7 +322,8 @@ class _Spellings:
         if not matches:
             whole = find_variant(self._schema, name)
             if whole is not None:
-                raise UnknownColumnError(f"a part of a Variant is no column: name '{whole}'", column=name)
+                problem = f"a part of a Variant is no column: name '{whole}', or in conditions {whole}:path::TYPE"
+                raise UnknownColumnError(problem, column=name)
             similar = suggest_names(name, self.counts, can_ignore_case=kind == "table")  # keys are spelled exactly
             raise UnknownColumnError(f"the {kind} has no such column{similar}", column=name)
         if len(matches) > 1:

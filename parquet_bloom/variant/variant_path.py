@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from ..errors import PredicateError, printable, shortened
@@ -74,6 +75,20 @@ def parse_path(text: str) -> VariantPath:
         parts.append(int(part) if kind == "position" else part)
         at = step.end()
     return VariantPath(tuple(parts))
+
+
+def make_path(parts: Sequence[str | int]) -> VariantPath:
+    """Return the path of names and positions.
+
+    Raises
+    ------
+    PredicateError
+        No text says it: engines have none for a name with both kinds of quotes and a dot or bracket.
+    """
+    path = VariantPath(tuple(parts))
+    if parse_path(str(path)) != path:
+        raise _refuse(str(path), "no engine takes a name with both kinds of quotes and a dot or bracket")
+    return path
 
 
 def _refuse(text: str, why: str) -> PredicateError:

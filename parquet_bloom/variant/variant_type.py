@@ -93,6 +93,11 @@ def may_be_variant(arrow_type: pa.DataType) -> bool:
     return is_alike and _is_binary(arrow_type.field(METADATA).type)
 
 
+def has_parts_of_variant(arrow_type: pa.DataType) -> bool:
+    """Return whether a column is a struct of a Variant's parts alone, of which some may not have been read."""
+    return pa.types.is_struct(arrow_type) and {field.name for field in arrow_type} <= {METADATA, VALUE, TYPED_VALUE}
+
+
 def _list_inner(arrow_type: pa.DataType) -> list[pa.DataType]:
     """Return the types of what lists and maps consist of."""
     if pa.types.is_map(arrow_type):

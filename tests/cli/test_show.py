@@ -8,6 +8,8 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from pyarrow import orc as arrow_orc
+from support.writers.shredded_variants import make_variants
 
 import parquet_bloom
 from parquet_bloom import orc
@@ -54,6 +56,20 @@ def test_columns_and_row_groups_are_chosen(tmp_path, run, lake):
     assert shown("--column", "user.id") == []  # two columns have that dotted path, none has a filter
     chosen = run("show", "orc", "--column", "id", "--row-group", "3", "--format", "ndjson").rows
     assert [(row["column"], row["row_group"], row["stripe"]) for row in chosen] == [("id", 3, 1)] * 3
+
+
+def test_a_path_of_a_variant_is_chosen(tmp_path, run):
+    path = tmp_path / "a.parquet"
+    variants = make_variants([{"a": {"b": number}} for number in range(4)], {"a": {"b": pa.int64()}})
+    pq.write_table(pa.table({"v": variants, "z": range(4)}), path)
+    parquet_bloom.embed(path, ["v:a.b", "z"])
+    rows = run("show", path, "--format", "ndjson", "--column", "v:a.b").rows
+    assert [row["column"] for row in rows] == ["v.typed_value.a.typed_value.b.typed_value"]
+    result = run("show", path, "--column", "v:a.c")
+    assert (result.code, result.errors) == (2, ["error: column 'v:a.c': no such column in the file"])
+    arrow_orc.write_table(pa.table({"v": pa.array([{"metadata": b"", "value": b""}])}), tmp_path / "a.orc")
+    result = run("show", tmp_path / "a.orc", "--column", "v:a.b")
+    assert (result.code, result.errors) == (2, ["error: column 'v:a.b': no such column in the file"])
 
 
 def test_a_choice_that_no_file_knows_is_an_error(lake, run):

@@ -12,7 +12,7 @@ from ...core.bloom.variants import FINAL_NAME
 from ...errors import EncryptedFileError, ParquetBloomError, UnknownColumnError
 from ...file.bloom_file import BloomFile, parse_variant
 from ...file.chunk_filter import ChunkFilter
-from ...file.file_columns import AnyLeaf, find_leaves
+from ...file.file_columns import AnyLeaf, find_columns
 from ...metadata.filter_header import ALGORITHMS, COMPRESSIONS, HASHES, hash_name
 from ...metadata.writer_rules import Doubt
 from ...scan.model.data_file import open_any
@@ -146,14 +146,14 @@ def _list_distrusted(file: BloomFile | OrcFile, columns: Collection[str]) -> lis
     """Return the columns of a Parquet file, or those of some names, of which not all that its writer says is used."""
     if not isinstance(file, BloomFile) or not file.footer.writer_rules.rules:
         return []
-    chosen = [leaf for name in columns for leaf in find_leaves(file.leaves, name)] if columns else file.leaves
+    chosen = [leaf for name in columns for leaf in find_columns(file.leaves, name)] if columns else file.leaves
     doubts = [(leaf.name, file.footer.describe_doubts(leaf)) for leaf in chosen]
     return [{"file": file.path, "column": name, "doubt": doubt} for name, doubt in doubts if doubt]
 
 
 def _list_dictionaries(file: BloomFile, columns: Collection[str], row_groups: Collection[int]) -> Iterator[str]:
     """Yield a column for each row group in which its dictionary has all of its values."""
-    chosen = [leaf for name in columns for leaf in find_leaves(file.leaves, name)] if columns else file.leaves
+    chosen = [leaf for name in columns for leaf in find_columns(file.leaves, name)] if columns else file.leaves
     names = {leaf.index: leaf.name for leaf in chosen}
     for record in file.footer.chunks[file.footer.chunks["dictionary_only"] == 1]:
         if int(record["column"]) in names and (not row_groups or int(record["row_group"]) in row_groups):
@@ -203,7 +203,7 @@ def _rows(
 def _choose(leaves: Sequence[AnyLeaf], columns: Collection[str], missing: set[str]) -> Sequence[AnyLeaf]:
     if not columns:
         return leaves
-    matches = {name: find_leaves(leaves, name) for name in columns}
+    matches = {name: find_columns(leaves, name) for name in columns}
     missing.difference_update(name for name, found in matches.items() if found)
     chosen = {id(leaf) for found in matches.values() for leaf in found}
     return [leaf for leaf in leaves if id(leaf) in chosen]

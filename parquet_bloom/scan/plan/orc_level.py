@@ -19,6 +19,7 @@ from ...predicate.map_lookup import find_map, is_key
 from ...predicate.pruning import FilterProbe, ProbeResult, PruningPredicate
 from ...predicate.pruning_statistics import ColumnShape, PruningStatistics, PruningStatisticsArray
 from ...predicate.reason import Reason, make_ignored
+from ...predicate.variant_names import parse_evidence
 from ..model.scan_plan import ORC, FilePlan, RowGroupPlanner
 
 if TYPE_CHECKING:
@@ -89,7 +90,10 @@ def orc_statistics(
         container = find_map(name)
         leaves = find_leaves(file.leaves, container, ignore_case)
         columns[name] = None
-        if not leaves:
+        of_variant = parse_evidence(name)
+        if of_variant is not None and find_leaves(file.leaves, of_variant.column, ignore_case):
+            doubts.append(make_ignored("ORC files have no evidence of paths in it", of_variant.column))
+        elif not leaves:
             missing.append(name)
         elif container != name:
             doubts += [make_ignored("maps in ORC files are read whole", container)] if is_key(name) else []

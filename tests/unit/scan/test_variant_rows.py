@@ -9,8 +9,10 @@ from typing import Any
 import duckdb
 import polars as pl
 import pyarrow as pa
+import pyarrow.orc as orc
 import pyarrow.parquet as pq
 import pytest
+from support.writers.shredded_variants import make_variants
 from support.writers.variant_rows import NUMBER, row, write
 
 import parquet_bloom
@@ -18,6 +20,7 @@ from parquet_bloom.errors import (
     MalformedVariantError,
     ParquetBloomError,
     PredicateError,
+    UnknownColumnError,
     UnreadableColumnError,
     VariantCastError,
 )
@@ -150,10 +153,48 @@ def test_variants_as_json(by_duckdb: Path, tmp_path: Path) -> None:
 
 
 def test_what_is_no_variant(tmp_path: Path) -> None:
-    pq.write_table(pa.table({"k": [1, 2], "s": [{"a": 1}, {"a": 2}]}), tmp_path / "a.parquet")
-    for column in ("k", "s"):
-        with pytest.raises((PredicateError, MalformedVariantError), match=f"'{column}'"):
+    columns = {"k": [1, 2], "s": [{"a": 1}, {"a": 2}], "t": ["x", "y"], "l": [[1], [2]]}
+    pq.write_table(pa.table(columns), tmp_path / "a.parquet")
+    for column in columns:
+        with pytest.raises(
+            PredicateError, match=f"column '{column}': it is .*, and no Variant: only these have paths$"
+        ):
             parquet_bloom.read_table(tmp_path / "a.parquet", f"{column}:a::bigint = 1")
+
+
+def test_of_orc(tmp_path: Path) -> None:
+    """A struct of the parts of a Variant has paths; a column that has the name of one is not taken for it."""
+    documents = make_variants([{"a": number} for number in range(5)])
+    parts = pa.StructArray.from_arrays([documents.field("metadata"), documents.field("value")], ["metadata", "value"])
+    path = tmp_path / "a.orc"
+    orc.write_table(pa.table({"k": range(5), "v": parts, "v:$.a::int": [9] * 5}), path)
+    for where, expected in {
+        "v:a::int = 1": [1],
+        "v:a::int IS NULL": [],
+        '"v:$.a::int" = 9 AND v:a::int > 3': [4],
+    }.items():
+        assert parquet_bloom.read_table(path, where, ["k"])["k"].to_pylist() == expected, where
+    with pytest.raises(PredicateError, match="column 'k': it is int64, and no Variant"):
+        parquet_bloom.read_table(path, "k:a::int = 1")
+    with pytest.raises(UnknownColumnError, match=r"column 'w': no such column$"):
+        parquet_bloom.read_table(path, "w:a::int = 1")
+
+
+def test_a_name_with_both_quotes(tmp_path: Path) -> None:
+    """No row of another path is taken for one of a name that has no text of its own."""
+    documents = [{"a'b\"c.d": 1}, {"a'b\"c": {"d": 1}}]
+    pq.write_table(pa.table({"k": [0, 1], "v": make_variants(documents)}), tmp_path / "a.parquet")
+    for part in ("""v:"a'b""c.d\"""", """v:['a''b"c.d']""", """v:['a''b"c[0]']"""):
+        with pytest.raises(PredicateError, match="no engine takes a name with both kinds of quotes"):
+            parquet_bloom.read_table(tmp_path / "a.parquet", f"{part}::int = 1")
+    rows = parquet_bloom.read_table(tmp_path / "a.parquet", """v:"a'b""c"."d"::int = 1""", ["k"])
+    assert rows["k"].to_pylist() == [1]
+
+
+@pytest.mark.parametrize("text", ["v:a::timestamp with", "CAST(v:a AS timestamp without", "v:a::timestamp with time"])
+def test_a_type_that_is_cut_short(by_duckdb: Path, text: str) -> None:
+    with pytest.raises(PredicateError, match=r"is no type|is not closed"):
+        parquet_bloom.read_table(by_duckdb, text)
 
 
 def test_a_damaged_variant_is_named(tmp_path: Path) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from parquet_bloom.errors import PredicateError
-from parquet_bloom.variant.variant_path import VariantPath, parse_path
+from parquet_bloom.variant.variant_path import VariantPath, make_path, parse_path
 
 # As Spark 4.3 parses them; those without $ are Databricks' and Snowflake's.
 PATHS: dict[str, tuple[tuple[str | int, ...], str]] = {
@@ -67,3 +67,10 @@ def test_no_path(text: str) -> None:
 def test_a_name_with_both_quotes() -> None:
     path = VariantPath(('it\'s "x"',))
     assert parse_path(str(path)) == path
+    assert make_path(path.parts) == path
+
+
+@pytest.mark.parametrize("name", ["a'b\"c.d", "a'b\"c[0]", "\ud800"])
+def test_a_name_without_a_text(name: str) -> None:
+    with pytest.raises(PredicateError, match="is not a path in a Variant"):
+        make_path([name])
