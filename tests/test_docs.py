@@ -93,6 +93,14 @@ def test_every_command_is_described_with_an_example(monkeypatch):
     assert commands.MARKER in (doc_blocks.PROJECT / "docs" / "reference" / "cli.md").read_text("utf-8")
 
 
+def test_each_parameter_of_a_group_is_one_of_its_own(monkeypatch):
+    monkeypatch.syspath_prepend(str(doc_blocks.PROJECT / "tools"))
+    move = importlib.import_module("site_pages.parameters").move_descriptions
+    given = "Parameters\n---\none, two,\n    *rest : as\n    before.\nlast : other.\n\nNotes\n---\na : b"
+    entries = [f"{name}\n    as\n    before.\n" for name in ("one", "two", "*rest")]
+    assert move(given) == f"Parameters\n---\n{''.join(entries)}last\n    other.\n\nNotes\n---\na : b"
+
+
 @pytest.mark.parametrize("page", PAGES, ids=name)
 def test_sources_that_are_named_are_there(page):
     files = [f"/{path}" for path in doc_blocks.sources()]

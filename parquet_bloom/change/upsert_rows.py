@@ -30,7 +30,7 @@ from .fit_rows import fit
 if TYPE_CHECKING:
     from pyiceberg.catalog import Catalog
 
-    from ..tables.embed.embed_table import GivenTable
+    from ..util.given_types import Rows, TableSource
 
 WhenMatched = Literal["update", "keep"]
 
@@ -76,8 +76,8 @@ class UpsertReport(ChangeReport):
 
 
 def upsert(
-    table: GivenTable,
-    rows: object,
+    table: TableSource,
+    rows: Rows,
     on: str | Sequence[str],
     *,
     when_matched: WhenMatched = "update",

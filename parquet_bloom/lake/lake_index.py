@@ -6,7 +6,7 @@ import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
-from typing import Literal, Self
+from typing import TYPE_CHECKING, Literal, Self
 
 import numpy as np
 import pyarrow as pa
@@ -25,11 +25,14 @@ from .index_maintenance import compact, remove
 from .index_manifest import IndexManifest
 from .index_reports import AppendReport, CompactReport
 from .index_writer import AppendLimits, AppendResult, IndexWriter
-from .lake_files import LakeDescription
+from .lake_files import LakeDescription, LakeListing
 from .lake_reader import LakeIndexReader, Progress, find_access
 from .liveness import assume_live
 from .segment import Segment
 from .units import Units
+
+if TYPE_CHECKING:
+    from ..util.given_types import FileSystem, Lake
 
 DEFAULT_MEMORY = 512 * 1024 * 1024
 
@@ -61,14 +64,14 @@ class LakeIndex(LakeIndexReader):
         layout: Literal["postings", "cuckoo"] = "postings",
         granularity: Literal["file", "row_group", "zone"] = "file",
         zone_rows: int | None = None,
-        lake: object = None,
+        lake: Lake | None = None,
         remainder_bits: int | None = None,
         fingerprint_bits: int | None = None,
         expected_values: int | None = None,
         num_buckets: int | None = None,
-        filesystem: object = None,
+        filesystem: FileSystem | None = None,
         storage_options: Mapping[str, object] | None = None,
-        lake_filesystem: object = None,
+        lake_filesystem: FileSystem | None = None,
         lake_storage_options: Mapping[str, object] | None = None,
     ) -> Self:
         """Create an empty index.
@@ -142,7 +145,7 @@ class LakeIndex(LakeIndexReader):
 
     def append(
         self,
-        files: object = None,
+        files: Lake | LakeListing | None = None,
         *,
         memory_limit: int = DEFAULT_MEMORY,
         threads: int | None = None,

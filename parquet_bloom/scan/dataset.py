@@ -40,9 +40,12 @@ from .scan_options import ScanOptions
 from .scan_source import ScanSource, fix_row_schema
 
 if TYPE_CHECKING:
+    import os
+
     import polars as pl
 
     from ..tables.table_snapshot import Table
+    from ..util.given_types import DatasetSource, FileSystem, Predicate, RowKeys, Rows, Values
     from . import polars_frame
     from .lookup import key_lookups
     from .plan.index_level import Index
@@ -130,7 +133,7 @@ class Dataset(ds.UnionDataset):  # type: ignore[misc]
 
     def scan(
         self,
-        where: object = None,
+        where: Predicate | None = None,
         columns: Sequence[str] | None = None,
         *,
         timezone: str = "UTC",
@@ -173,7 +176,7 @@ class Dataset(ds.UnionDataset):  # type: ignore[misc]
     def get(
         self,
         column: str | Sequence[str],
-        keys: object,
+        keys: RowKeys,
         columns: Sequence[str] | None = None,
         *,
         timezone: str = "UTC",
@@ -212,7 +215,7 @@ class Dataset(ds.UnionDataset):  # type: ignore[misc]
     def locate(
         self,
         column: str | Sequence[str],
-        keys: object,
+        keys: RowKeys | os.PathLike[str],
         *,
         timezone: str = "UTC",
         threads: int | None = None,
@@ -252,7 +255,7 @@ class Dataset(ds.UnionDataset):  # type: ignore[misc]
     def locate_batches(
         self,
         column: str | Sequence[str],
-        keys: object,
+        keys: RowKeys | os.PathLike[str],
         *,
         timezone: str = "UTC",
         threads: int | None = None,
@@ -581,12 +584,12 @@ def _in_memory(dataset: ds.Dataset) -> ds.Dataset:
 
 
 def dataset(
-    source: object,
+    source: DatasetSource | None,
     *,
     index: Index | None = None,
     zones: Zones | None = None,
     partitioning: Literal["hive"] | None = "hive",
-    filesystem: object | None = None,
+    filesystem: FileSystem | None = None,
     storage_options: Mapping[str, object] | None = None,
     cache: MetadataCache | None = SHARED_CACHE,
     schema: pa.Schema | None = None,
@@ -621,7 +624,7 @@ def dataset(
     return Dataset.open(files.resolve(), schema)
 
 
-def semi_join(dataset: Dataset, keys: Any, on: str) -> Scan:
+def semi_join(dataset: Dataset, keys: Values | Rows, on: str) -> Scan:
     """Return a scan of the rows of a dataset whose key is one of some keys: one side of a join, pruned by the other.
 
     Parameters
@@ -644,5 +647,6 @@ def semi_join(dataset: Dataset, keys: Any, on: str) -> Scan:
     if names is not None:
         if on not in list(names):
             raise ParquetBloomError(f"the table of keys has no column {on!r}")
-        keys = keys[on]
+        frame: Any = keys  # of any library
+        keys = frame[on]
     return dataset.scan(In(on, from_collection(keys)))

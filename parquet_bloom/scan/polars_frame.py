@@ -38,6 +38,7 @@ from .scan_options import ScanOptions
 from .scan_source import ScanSource, fix_schema
 
 if TYPE_CHECKING:
+    from ..util.given_types import DatasetSource, FileSystem
     from .plan.index_level import Index
     from .plan.zone_level import Zones
 
@@ -277,9 +278,9 @@ class _Translation:
 
 
 def scan_polars(
-    paths: object,
+    paths: DatasetSource | None,
     *,
-    filesystem: object | None = None,
+    filesystem: FileSystem | None = None,
     storage_options: Mapping[str, object] | None = None,
     timezone: str = "UTC",
     cache: MetadataCache | None = SHARED_CACHE,

@@ -16,15 +16,16 @@ from .scan_options import ScanOptions
 from .scan_source import ScanSource
 
 if TYPE_CHECKING:
+    from ..util.given_types import DatasetSource, FileSystem, Predicate
     from .plan.index_level import Index
     from .plan.zone_level import Zones
 
 
 def prune(
-    paths: object,
-    where: object,
+    paths: DatasetSource | None,
+    where: Predicate,
     *,
-    filesystem: object | None = None,
+    filesystem: FileSystem | None = None,
     storage_options: Mapping[str, object] | None = None,
     timezone: str = "UTC",
     dialect: str | None = None,
@@ -99,11 +100,11 @@ def prune(
 
 
 def read_table(
-    paths: object,
-    where: object,
+    paths: DatasetSource | None,
+    where: Predicate,
     columns: Sequence[str] | None = None,
     *,
-    filesystem: object | None = None,
+    filesystem: FileSystem | None = None,
     storage_options: Mapping[str, object] | None = None,
     timezone: str = "UTC",
     dialect: str | None = None,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql.types import StructType
@@ -25,16 +25,19 @@ from .plan.spark_planner import ProbeOn, ScanPlanner
 from .session.jvm import is_classic
 from .session.session_settings import CannotPush, log, path_list, select_columns
 
+if TYPE_CHECKING:
+    from ..util.given_types import Paths, Predicate
+
 
 def read_parquet(
     spark: SparkSession,
-    paths: Any,
-    where: Any = None,
+    paths: Paths,
+    where: Column | Predicate | None = None,
     *,
     schema: StructType | str | None = None,
     base_path: str | None = None,
     columns: Sequence[str] | None = None,
-    storage_options: Mapping[str, Any] | None = None,
+    storage_options: Mapping[str, object] | None = None,
     probe_on: ProbeOn = "auto",
     max_fraction: float = 0.5,
     row_groups: bool | Literal["auto"] = "auto",
@@ -94,13 +97,13 @@ def read_parquet(
 
 def pruned(
     df: DataFrame,
-    where: Any,
+    where: Column | Predicate,
     *,
     probe_on: ProbeOn = "auto",
     max_fraction: float = 0.5,
     row_groups: bool | Literal["auto"] = "auto",
     cache: MetadataCache | None = None,
-    storage_options: Mapping[str, Any] | None = None,
+    storage_options: Mapping[str, object] | None = None,
     index: Index | None = None,
 ) -> DataFrame:
     """Return `df.where(where)`, reading only the files that can hold a matching row.
@@ -151,11 +154,11 @@ def pruned(
 
 def explain_prune(
     df: DataFrame,
-    where: Any = None,
+    where: Column | Predicate | None = None,
     *,
     probe_on: ProbeOn = "auto",
     cache: MetadataCache | None = None,
-    storage_options: Mapping[str, Any] | None = None,
+    storage_options: Mapping[str, object] | None = None,
     index: Index | None = None,
 ) -> PruneReport:
     """Report what `pruned` would do: a decision for each file and row group, with its reason.

@@ -18,6 +18,8 @@ from .open_table import find_table
 
 if TYPE_CHECKING:
     import pyarrow.parquet as pq
+
+    from ..util.given_types import FilePath, FileSystem, TableObject
 else:
     pq = late_module("pyarrow.parquet")
 
@@ -35,8 +37,8 @@ def write_positions(
     path: str | os.PathLike[str],
     form: PositionForm = "parquet",
     *,
-    table: object = None,
-    filesystem: object | None = None,
+    table: TableObject | FilePath | None = None,
+    filesystem: FileSystem | None = None,
 ) -> int:
     """Write positions of rows into one Parquet file, which is there whole or not at all.
 

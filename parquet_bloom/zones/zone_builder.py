@@ -7,6 +7,7 @@ import os
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
@@ -59,6 +60,9 @@ from .zone_manifest import (
     make_seal,
     pack_metadata,
 )
+
+if TYPE_CHECKING:
+    from ..util.given_types import FileSystem, Paths
 
 _PREFETCHED_FILES = 4  # opened ahead of their use
 _BUFFER_BYTES = 1 << 22  # of filters per thread, before they are spilled
@@ -134,7 +138,7 @@ def find_column(file: BloomFile, column: str) -> SchemaLeaf:
     return leaf
 
 
-def _open_source(entry: Entry, column: str, filesystem: object | None) -> ZonedSource:
+def _open_source(entry: Entry, column: str, filesystem: FileSystem | None) -> ZonedSource:
     source = open_source(entry.path, filesystem, entry)
     try:
         stamp = wait_until_settled(source)
@@ -171,7 +175,7 @@ class ZoneMaker:
     def __init__(
         self,
         column: str,
-        filesystem: object | None,
+        filesystem: FileSystem | None,
         rows_per_zone: int,
         filter_bytes: int,
         scratch: SpillFile,
@@ -444,14 +448,14 @@ class ZoneBuildReport:
 
 
 def build(
-    paths: str | os.PathLike[str] | Iterable[str | os.PathLike[str]],
+    paths: Paths,
     column: str,
     output: str | os.PathLike[str],
     *,
     rows_per_zone: int = 8192,
     fpp: float = 0.00057,
     container: str | None = None,
-    filesystem: object = None,
+    filesystem: FileSystem | None = None,
     storage_options: Mapping[str, object] | None = None,
     threads: int | None = None,
     progress: Callable[[int, int], None] | None = None,
@@ -535,7 +539,7 @@ def _choose_container(target: str, container: str | None) -> str:
     return container
 
 
-def require_outside(target: str, folders: Iterable[str], filesystem: object | None = None) -> None:
+def require_outside(target: str, folders: Iterable[str], filesystem: FileSystem | None = None) -> None:
     """Raise ParquetBloomError if a listing of the folders would include the index, because its name is not hidden."""
     name = name_of(target, filesystem)
     for folder in folders:
@@ -559,7 +563,7 @@ class _CompletedFiles:
     _has_null: list[NDArray[np.bool_]] = field(default_factory=list)
     _pending: list[ZonedRowGroup] = field(default_factory=list)
 
-    def add(self, result: ZonedRowGroup, filesystem: object | None, report: ZoneBuildReport) -> None:
+    def add(self, result: ZonedRowGroup, filesystem: FileSystem | None, report: ZoneBuildReport) -> None:
         """Buffer a row group of a file; at the end of the file, add its zones, unless it failed."""
         if result.error is not None:
             report.failed.setdefault(result.entry.path, result.error)
@@ -626,7 +630,7 @@ _CONCURRENT_READS = 4
 CURRENT, CHANGED, GONE, UNKNOWN = "current", "changed", "gone", "unknown"
 
 
-def file_states(index: ZoneIndex, filesystem: object | None = None) -> list[str]:
+def file_states(index: ZoneIndex, filesystem: FileSystem | None = None) -> list[str]:
     """Return for each file of an index over Parquet files: CURRENT, CHANGED, GONE, or UNKNOWN if it cannot be read.
 
     A file whose size, times or etag changed is read: it may have been copied, or filters may have been embedded.

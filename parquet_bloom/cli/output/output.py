@@ -27,6 +27,7 @@ from ...util.messages import count
 from .row_formats import Column, CsvRows, JsonRows, PrintedRows, RowWriter, Write
 
 if TYPE_CHECKING:
+    from ...util.given_types import FileSystem
     from ...util.progress import Bar
 
 GOOD, BAD, ERROR = 0, 1, 2
@@ -70,7 +71,7 @@ class Output:
         format: str = "table",
         color: str = "auto",
         verbose: bool = False,
-        filesystem: object | None = None,
+        filesystem: FileSystem | None = None,
         storage_options: Mapping[str, str] | None = None,
     ) -> None:
         self.command = command
