@@ -65,7 +65,7 @@ class SplitBlockBloomFilter(sbbf.Bitset):
     Examples
     --------
     >>> import pyarrow as pa
-    >>> filter = SplitBlockBloomFilter.from_ndv(1000, fpp=0.01)
+    >>> filter = parquet_bloom.SplitBlockBloomFilter.from_ndv(1000, fpp=0.01)
     >>> filter.insert(pa.array(["ada", "grace"]))
     >>> filter.check(pa.array(["ada", "edsger"])).tolist()
     [True, False]

@@ -138,6 +138,11 @@ def delete(
     ParquetBloomError
         The table does not allow it, a key does not fit its column, or a file cannot be read. Nothing was committed. Or
         it is not known whether the commit succeeded; the text says so.
+
+    Examples
+    --------
+    >>> parquet_bloom.delete("events", [7, 8], on="user").num_rows
+    2
     """
     check_arguments(mode, retries, appended, threads)
     search = RowSearch.make(keys, on, where, dialect, ScanOptions(timezone, threads=threads))

@@ -439,9 +439,9 @@ def open(
 
     Examples
     --------
-    >>> with parquet_bloom.open("events.parquet") as file:  # doctest: +SKIP
-    ...     file.filter(0, "user.id").check(pa.array([42]))
-    array([ True])
+    >>> with parquet_bloom.open("lake/day=2026-01-30/a.parquet") as file:
+    ...     file.filter(0, "id").check([1401181143, -1]).tolist()
+    [True, False]
     """
     parsed = parse_variant(variant)
     source = open_source(path, resolve_filesystem(filesystem, storage_options))

@@ -135,6 +135,11 @@ def drop(
     Notes
     -----
     Broken filters are dropped as well; their bytes stay in the file, as their extent is not certain.
+
+    Examples
+    --------
+    >>> parquet_bloom.drop("lake", ["id"]).num_filters
+    8
     """
     started = time.perf_counter()
     names = _parse_names(columns)

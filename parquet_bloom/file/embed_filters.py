@@ -171,6 +171,14 @@ def embed(
     Memory, for each thread: the hashes of one column chunk's distinct values, its filter, and a page of it, stored and
     decompressed. Pages of other encodings than PLAIN and dictionaries, or that do not agree with their headers, are
     decoded by pyarrow, which needs some memory too.
+
+    Examples
+    --------
+    >>> report = parquet_bloom.embed("lake", ["request"], fpp=0.001)
+    >>> len(report.files)
+    4
+    >>> report[0].filters[0].ndv
+    10000
     """
     started = time.perf_counter()
     requested = parse_columns(columns, FilterOptions(fpp, None, power_of_two))

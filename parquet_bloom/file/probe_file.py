@@ -80,11 +80,9 @@ def probe(
 
     Examples
     --------
-    >>> with parquet_bloom.open("a.parquet") as a, parquet_bloom.open("b.parquet") as b:  # doctest: +SKIP
-    ...     probe([*a.chunks(columns=["id"]), *b.chunks(columns=["id"])], [42]).maybe
-    array([[False],
-           [ True],
-           [False]])
+    >>> with parquet_bloom.open("lake/day=2026-01-30/a.parquet") as file:
+    ...     parquet_bloom.probe(file.chunks(columns=["id"]), [1401181143, -1]).maybe.tolist()
+    [[True, False], [False, False]]
     """
     chunks = tuple(chunks)
     maybe = np.ones((len(chunks), len(values)), np.bool_)

@@ -47,6 +47,13 @@ def write_table(
     ------
     ParquetBloomError
         As in `embed`; no file is written.
+
+    Examples
+    --------
+    >>> import pyarrow as pa
+    >>> report = parquet_bloom.write_table(pa.table({"id": [1, 2, 3]}), "new.parquet", ["id"])
+    >>> [(filter.column, filter.ndv) for filter in report.filters]
+    [('id', 3)]
     """
     requested = parse_columns(columns, FilterOptions(fpp, None, power_of_two))
     filesystem = resolve_filesystem(filesystem, storage_options)

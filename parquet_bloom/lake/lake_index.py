@@ -53,6 +53,16 @@ class LakeIndex(LakeIndexReader):
     ----------
     path : the folder of the index.
     columns : dotted names of the indexed columns.
+
+    Examples
+    --------
+    >>> with parquet_bloom.LakeIndex.create("ids.index", "id", lake="lake") as index:
+    ...     index.append().indexed
+    ...     [len(files) for files in index.lookup("id", [1401181143, -1])]
+    4
+    [1, 0]
+    >>> parquet_bloom.prune("lake", "id = 1401181143", index="ids.index").selected
+    {'lake/day=2026-01-30/a.parquet': [0]}
     """
 
     @classmethod
@@ -107,6 +117,12 @@ class LakeIndex(LakeIndexReader):
             The folder has an index already, or cannot be written to.
         ParquetBloomError
             A setting is out of range.
+
+        Examples
+        --------
+        >>> index = parquet_bloom.LakeIndex.create("ids.index", ["id", "request"], lake="lake")
+        >>> index.columns
+        ('id', 'request')
         """
         names = layouts.parse_columns(columns)
         layouts.require_layout_for(layout, names)
@@ -173,6 +189,14 @@ class LakeIndex(LakeIndexReader):
             None of the files has one of the columns.
         ParquetBloomError
             A file cannot be read, or the index cannot be written; the index is unchanged.
+
+        Examples
+        --------
+        >>> index = parquet_bloom.LakeIndex.create("ids.index", "id", lake="lake")
+        >>> index.append().indexed
+        4
+        >>> index.append().unchanged
+        4
         """
         _require(memory_limit=memory_limit, threads=1 if threads is None else threads)
         options = AppendLimits(memory_limit, threads or processors(), progress, on_error)

@@ -312,6 +312,15 @@ class LakeIndexReader:
             The column is not indexed.
         PredicateError
             The values are not a list, or one is null.
+
+        Examples
+        --------
+        >>> index = parquet_bloom.LakeIndex.create("ids.index", "id", granularity="row_group", lake="lake")
+        >>> index.append().indexed
+        4
+        >>> found, absent = index.lookup("id", [1401181143, -1])
+        >>> found[0].row_groups, absent
+        ((0,), [])
         """
         state = self._state
         column = state.find_column(column)

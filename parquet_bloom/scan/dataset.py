@@ -161,6 +161,12 @@ class Dataset(ds.UnionDataset):  # type: ignore[misc]
         ------
         PredicateError
             The predicate cannot be parsed.
+
+        Examples
+        --------
+        >>> scan = parquet_bloom.dataset("lake").scan("id = 1401181143", ["id", "country"])
+        >>> scan.to_arrow().to_pylist()
+        [{'id': 1401181143, 'country': 'pl'}]
         """
         node = None if where is None else parse(where, dialect=dialect)
         if self._condition is not None:
@@ -209,6 +215,11 @@ class Dataset(ds.UnionDataset):  # type: ignore[misc]
             A key is null, or cannot be compared with the column.
         UnknownColumnError
             There is no such column.
+
+        Examples
+        --------
+        >>> parquet_bloom.dataset("lake").get("id", [1401181143], ["country"]).to_pylist()
+        [{'country': 'pl'}]
         """
         return self._lookups.get(column, keys, columns, timezone=timezone, threads=threads)
 
@@ -249,6 +260,11 @@ class Dataset(ds.UnionDataset):  # type: ignore[misc]
             A key is null, or cannot be compared with the column, or the column has no single values.
         UnknownColumnError
             There is no such column.
+
+        Examples
+        --------
+        >>> parquet_bloom.dataset("lake").locate("id", 1401181143).to_pylist()
+        [{'key': 1401181143, 'path': 'lake/day=2026-01-30/a.parquet', 'row_group': 0, 'row': 7}]
         """
         return self._lookups.make_locator(column, timezone, threads, progress).read_table(keys)
 
@@ -619,6 +635,14 @@ def dataset(
     ------
     ParquetBloomError
         There are no files, a file cannot be read, or the files' columns do not fit into one schema.
+
+    Examples
+    --------
+    >>> scan = parquet_bloom.dataset("lake").scan("id = 1401181143", ["id", "country"])
+    >>> scan.to_arrow().to_pylist()
+    [{'id': 1401181143, 'country': 'pl'}]
+    >>> len(parquet_bloom.dataset("lake").files)
+    4
     """
     files = ScanSource(source, filesystem, storage_options, index, zones, partitioning, cache, variant=variant)
     return Dataset.open(files.resolve(), schema)
@@ -640,6 +664,12 @@ def semi_join(dataset: Dataset, keys: Values | Rows, on: str) -> Scan:
         The keys are not values that a predicate can have.
     ParquetBloomError
         The first argument is not a dataset, or the table has no such column.
+
+    Examples
+    --------
+    >>> lake = parquet_bloom.dataset("lake")
+    >>> parquet_bloom.semi_join(lake, [1401181143, -1], on="id").count_rows()
+    1
     """
     if not hasattr(dataset, "scan"):
         raise ParquetBloomError(f"give a dataset, as parquet_bloom.dataset returns, got {type(dataset).__name__}")

@@ -313,6 +313,13 @@ def scan_polars(
     ------
     ParquetBloomError
         As in `prune`; polars is not installed; or the files' columns do not fit into one schema.
+
+    Examples
+    --------
+    >>> import polars as pl
+    >>> frame = parquet_bloom.scan_polars("lake").filter(pl.col("id") == 1401181143)
+    >>> frame.select("country").collect().to_dicts()
+    [{'country': 'pl'}]
     """
     source = ScanSource(paths, filesystem, storage_options, index, zones, partitioning, cache, variant=variant)
     return scan_source(*fix_schema(source.resolve()), timezone)

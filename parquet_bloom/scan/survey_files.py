@@ -97,6 +97,14 @@ def advise(
         There are no such files, or a table tracks them in its metadata.
     UnknownColumnError
         No file has one of the columns.
+
+    Examples
+    --------
+    >>> advice = parquet_bloom.advise("lake")
+    >>> advice["id"].reason
+    'all 8 row groups with values have a filter already'
+    >>> advice.command
+    'parquet-bloom embed lake --column request --in-place'
     """
     look: Callable[..., FileSurvey] = survey
     table, arguments = find_table(paths, storage_options), None
@@ -181,6 +189,11 @@ def verify(
         As in `prune`.
     ParquetBloomError
         The file or its footer cannot be read. Problems of filters are reported, not raised.
+
+    Examples
+    --------
+    >>> parquet_bloom.verify("lake").ok
+    True
     """
     parse_variant(variant)
     names = None if columns is None else [columns] if isinstance(columns, str) else [*columns]

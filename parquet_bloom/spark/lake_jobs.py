@@ -89,6 +89,11 @@ def embed(
         A column's type cannot have a filter. Nothing was changed.
     ParquetBloomError
         The Spark job failed. Files that were finished keep their filters; run it again for the others.
+
+    Examples
+    --------
+    >>> from parquet_bloom import spark as bloom  # doctest: +SKIP
+    >>> print(bloom.embed(spark, "lake", ["id"]))  # doctest: +SKIP
     """
     started = time.perf_counter()
     options = parse_columns(columns, FilterOptions(fpp, None, power_of_two))

@@ -79,6 +79,11 @@ def read_parquet(
         The path or the index does not exist.
     BrokenIndexError
         The index is corrupt.
+
+    Examples
+    --------
+    >>> from parquet_bloom import spark as bloom  # doctest: +SKIP
+    >>> bloom.read_parquet(spark, "lake", "id = 1401181143").show()  # doctest: +SKIP
     """
     planner = ScanPlanner(probe_on, max_fraction, cache, storage_options, row_groups, fresh=True)
     paths = path_list(paths)
@@ -145,6 +150,11 @@ def pruned(
         The index does not exist.
     BrokenIndexError
         The index is corrupt.
+
+    Examples
+    --------
+    >>> from parquet_bloom import spark as bloom  # doctest: +SKIP
+    >>> bloom.pruned(spark.read.parquet("lake"), "id = 1401181143").count()  # doctest: +SKIP
     """
     planner = ScanPlanner(probe_on, max_fraction, cache, storage_options, row_groups)
     check_frame(df)

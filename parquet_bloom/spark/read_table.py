@@ -117,6 +117,11 @@ def read_table(
         There is no such table, or no index.
     ParquetBloomError
         It is no table, its metadata is not understood, or a file cannot be read.
+
+    Examples
+    --------
+    >>> from parquet_bloom import spark as bloom  # doctest: +SKIP
+    >>> bloom.read_table(spark, "events", "user = 7").show()  # doctest: +SKIP
     """
     given = _find_table(table, storage_options)
     snapshot = given.read_snapshot()

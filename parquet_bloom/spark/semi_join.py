@@ -67,6 +67,11 @@ def semi_join_prune(
         One of the sides does not have the column.
     PredicateError
         Keys cannot be compared with the column.
+
+    Examples
+    --------
+    >>> from parquet_bloom import spark as bloom  # doctest: +SKIP
+    >>> few = bloom.semi_join_prune(spark.read.parquet("lake"), [1, 2], "id")  # doctest: +SKIP
     """
     check_frame(df)
     if not isinstance(max_keys, int) or max_keys < 1:

@@ -64,6 +64,13 @@ def write_positions(
         The table has lost a file since it was listed.
     ParquetBloomError
         The form is unknown, or is that of another kind of table; or the file cannot be written.
+
+    Examples
+    --------
+    >>> from parquet_bloom import tables
+    >>> positions = parquet_bloom.dataset("lake").locate_batches("id", [1401181143])
+    >>> tables.write_positions(positions, "positions.parquet")
+    1
     """
     if form not in ("parquet", "iceberg", "delta"):
         raise ParquetBloomError(f"positions are written as 'parquet', 'iceberg' or 'delta', not as {form!r}")

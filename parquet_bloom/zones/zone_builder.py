@@ -483,6 +483,13 @@ def build(
     ------
     ParquetBloomError
         No file can be covered (the error of the first one), or the output is among the files, or cannot be written.
+
+    Examples
+    --------
+    >>> from parquet_bloom import zones
+    >>> report = zones.build("lake", "id", "ids.parquet")
+    >>> parquet_bloom.prune("lake", "id = 1401181143", zones="ids.parquet").selected
+    {'lake/day=2026-01-30/a.parquet': [0]}
     """
     filter_bytes = lance_num_bytes(rows_per_zone, fpp)
     target_path = os.fspath(output)

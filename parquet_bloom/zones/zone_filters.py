@@ -66,7 +66,7 @@ def lance_num_bytes(items: int, probability: float) -> int:
 
     Examples
     --------
-    >>> lance_num_bytes(8192, 0.00057)
+    >>> parquet_bloom.zones.lance_num_bytes(8192, 0.00057)
     32768
     """
     if isinstance(items, bool) or not isinstance(items, int) or not 1 <= items < 1 << 63:

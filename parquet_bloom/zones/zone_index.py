@@ -305,6 +305,13 @@ def open(
         There is no such index, or more than one, or pylance is not installed.
     StorageError
         The source cannot be read.
+
+    Examples
+    --------
+    >>> from parquet_bloom import zones
+    >>> report = zones.build("lake", "id", "ids.parquet")
+    >>> zones.open("ids.parquet").equals(1401181143).num_rows
+    1
     """
     given = KnownColumn(column, None if value_type is None else find_column_type(value_type), value_type)
     if isinstance(source, pa.RecordBatchReader):

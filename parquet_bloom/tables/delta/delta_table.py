@@ -249,6 +249,12 @@ def delta(
     ------
     ParquetBloomError
         The arguments contradict each other. Everything else is an error when the table is read.
+
+    Examples
+    --------
+    >>> table = parquet_bloom.delta("events", version=1)
+    >>> parquet_bloom.dataset(table).count_rows()
+    2000
     """
     return DeltaSource(table, version, as_of, storage_options, outside)
 
@@ -449,6 +455,12 @@ def delta_files(
         There is no such table or version, or deltalake cannot read it.
     ParquetBloomError
         deltalake is missing, the table's log is not understood, or the table has a file outside of its folder.
+
+    Examples
+    --------
+    >>> from parquet_bloom import tables
+    >>> tables.delta_files("events").version
+    2
     """
     source = DeltaSource(path, version, storage_options=storage_options, outside=outside)
     return TableFiles.of(source.read_snapshot(), outside)

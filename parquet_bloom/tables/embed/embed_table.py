@@ -298,6 +298,11 @@ def embed_table(
         The table, or a column, cannot get filters in this way; the text names the feature. Nothing was committed but
         what earlier commits of this call did, by `commit_bytes`. Or it is not known whether the commit succeeded: the
         text says so, and the new files are kept.
+
+    Examples
+    --------
+    >>> len(parquet_bloom.embed_table("events", ["user"]).files)
+    2
     """
     requested = parse_columns(columns, FilterOptions(fpp))
     options = TableOptions(
