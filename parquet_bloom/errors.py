@@ -39,8 +39,9 @@ class ParquetBloomError(Exception):
 
     Examples
     --------
-    >>> str(ParquetBloomError("the bitset is cut short", path="a.parquet", row_group=3, column="user.id"))
-    "a.parquet: row group 3, column 'user.id': the bitset is cut short"
+    >>> error = parquet_bloom.errors.ParquetBloomError("the bitset is cut short", path="a.parquet", row_group=3)
+    >>> str(error)
+    'a.parquet: row group 3: the bitset is cut short'
     """
 
     row_group: int | None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
-from typing import Any
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 import pyarrow as pa
@@ -19,6 +19,12 @@ from .hashing.column_type import ColumnType, Kind
 from .metadata.filter_header import read_header, write_header
 from .util.arrow_values import make_array, to_numpy
 from .util.threads import in_order, processors
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+    from typing_extensions import Buffer
+
+    from .util.given_types import ArrowScalar, Value, Values
 
 __all__ = ["SplitBlockBloomFilter", "hash_values"]
 
@@ -59,7 +65,7 @@ class SplitBlockBloomFilter(sbbf.Bitset):
     Examples
     --------
     >>> import pyarrow as pa
-    >>> filter = SplitBlockBloomFilter.from_ndv(1000, fpp=0.01)
+    >>> filter = parquet_bloom.SplitBlockBloomFilter.from_ndv(1000, fpp=0.01)
     >>> filter.insert(pa.array(["ada", "grace"]))
     >>> filter.check(pa.array(["ada", "edsger"])).tolist()
     [True, False]
@@ -106,7 +112,7 @@ class SplitBlockBloomFilter(sbbf.Bitset):
     @classmethod
     def from_bitset(
         cls,
-        buffer: Any,
+        buffer: Buffer | NDArray[Any],
         column_type: ColumnType | None = None,
         copy: bool = False,
         *,
@@ -123,7 +129,7 @@ class SplitBlockBloomFilter(sbbf.Bitset):
             spans two cache lines, and from 2 MiB on pages are huge. Pays off from about one probe per block on.
         variant : how keys were inserted; today's format, or the name of a draft of it.
         """
-        bitset = np.frombuffer(buffer, dtype=np.uint8)
+        bitset = np.frombuffer(cast(memoryview, buffer), dtype=np.uint8)
         if len(bitset) < sbbf.BLOCK_BYTES:
             raise ValueError(f"a filter has at least 32 bytes, not {len(bitset)}")
         if copy:
@@ -136,7 +142,7 @@ class SplitBlockBloomFilter(sbbf.Bitset):
     @classmethod
     def from_bytes(
         cls,
-        data: Any,
+        data: Buffer | NDArray[Any],
         column_type: ColumnType | None = None,
         copy: bool = False,
         *,
@@ -149,7 +155,7 @@ class SplitBlockBloomFilter(sbbf.Bitset):
         BrokenFilterError
             There is no header of the variant, or the bitset does not have the length given there.
         """
-        view = memoryview(data).cast("B")
+        view = memoryview(cast(memoryview, data)).cast("B")
         header = read_header(view, Variant.of(variant))
         remaining = len(view) - header.header_bytes
         if header.problem or header.num_bytes != remaining:
@@ -217,7 +223,7 @@ class SplitBlockBloomFilter(sbbf.Bitset):
 
     # ------------------------------------------------------------------------------------------------ keys
 
-    def insert(self, values: object, type: pa.DataType | None = None, threads: int | None = 1) -> None:
+    def insert(self, values: Values | ArrowScalar, type: pa.DataType | None = None, threads: int | None = 1) -> None:
         """Insert values; nulls are left out.
 
         Parameters
@@ -276,7 +282,9 @@ class SplitBlockBloomFilter(sbbf.Bitset):
                     if bitset is not self._bitset:
                         sbbf.merge(self._bitset, bitset)
 
-    def check(self, values: object, type: pa.DataType | None = None, threads: int | None = 1) -> np.ndarray:
+    def check(
+        self, values: Values | ArrowScalar, type: pa.DataType | None = None, threads: int | None = 1
+    ) -> np.ndarray:
         """Probe values: return a bool array with one answer each, False only for a value that is certainly absent.
 
         Nulls and NaN answer True, since filters do not contain them. Zero is probed under both signs.
@@ -363,7 +371,7 @@ class SplitBlockBloomFilter(sbbf.Bitset):
                 return literal is None or self._contains_any(forms)
         if isinstance(value, np.generic):
             value = np.array([value])
-        return bool(self.check(value if isinstance(value, pa.Scalar | np.ndarray) else [value])[0])
+        return bool(self.check(value if isinstance(value, pa.Scalar | np.ndarray) else [cast("Value", value)])[0])
 
     def _contains_any(self, keys: Iterable[bytes]) -> bool:
         if self._variant.is_native:

@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import contextlib
+import doctest
 import importlib
 import inspect
+import io
 import re
+import shutil
 from fnmatch import fnmatch
 from pathlib import Path
 
 import pytest
 from support.documents import doc_blocks
 
+import parquet_bloom
 from parquet_bloom import cli
 
 PAGES = sorted(doc_blocks.PROJECT.glob("docs/**/*.md"))
@@ -89,6 +94,53 @@ def test_every_public_name_is_described(module):
     assert not [name for name, value in values.items() if not inspect.ismodule(value) and value not in described]
 
 
+def _list_docstrings() -> dict[str, str]:
+    """The docstrings of public functions and classes, and of the classes' own and inherited methods, by their names."""
+    found: dict[int, tuple[str, str]] = {}  # a name may be public in several modules
+    for module in PUBLIC:
+        for name, value in vars(importlib.import_module(module)).items():
+            if name.startswith("_") or not getattr(value, "__module__", "").startswith("parquet_bloom"):
+                continue
+            members = inspect.getmembers(value) if inspect.isclass(value) else []
+            for path, member in [(name, value), *((f"{name}.{each}", member) for each, member in members)]:
+                text = inspect.getdoc(member) if callable(member) else None
+                if text and ">>>" in text:
+                    found.setdefault(hash(text), (f"{module}.{path}", text))
+    return dict(found.values())
+
+
+@pytest.fixture(scope="module")
+def docstrings() -> dict[str, str]:
+    for module in PUBLIC:
+        imported = importlib.import_module(module)
+        for name in getattr(imported, "__all__", ()):
+            getattr(imported, name)  # many come at their first use
+    return _list_docstrings()
+
+
+def test_every_name_of_the_root_has_an_example():
+    texts = {name: inspect.getdoc(getattr(parquet_bloom, name)) for name in parquet_bloom.__all__}
+    assert [name for name, text in texts.items() if ">>>" not in text] == ["errors", "types"]
+    assert [name for name, text in texts.items() if "+SKIP" in text] == ["iceberg"]
+
+
+def test_examples_of_docstrings_give_what_they_say(docstrings, tmp_path):
+    assert len(docstrings) > 40
+    runner = doctest.DocTestRunner(verbose=False, optionflags=doctest.REPORT_NDIFF)
+    for number, (name, text) in enumerate(docstrings.items()):
+        example = doctest.DocTestParser().get_doctest(text, {"parquet_bloom": parquet_bloom}, name, None, None)
+        for line in example.examples:
+            compile(line.source, name, "single")
+        if all(line.options.get(doctest.SKIP) for line in example.examples):
+            continue  # such as Spark's: only shown
+        folder = shutil.copytree(doc_blocks.make_template("docstrings"), tmp_path / str(number))
+        said = io.StringIO()
+        with contextlib.chdir(folder):
+            done = runner.run(example, out=said.write)
+        assert done.attempted, name
+        assert not done.failed, said.getvalue()
+
+
 def _resolve(entry: str) -> object:
     module, _, name = entry.rpartition(".")
     return getattr(importlib.import_module(module), name)
@@ -102,6 +154,14 @@ def test_every_command_is_described_with_an_example(monkeypatch):
     assert [name for name in sections if "```shell\n" not in sections[name]] == []
     assert "--fpp FPP" in sections["embed"]
     assert commands.MARKER in (doc_blocks.PROJECT / "docs" / "reference" / "cli.md").read_text("utf-8")
+
+
+def test_each_parameter_of_a_group_is_one_of_its_own(monkeypatch):
+    monkeypatch.syspath_prepend(str(doc_blocks.PROJECT / "tools"))
+    move = importlib.import_module("site_pages.parameters").move_descriptions
+    given = "Parameters\n---\none, two,\n    *rest : as\n    before.\nlast : other.\n\nNotes\n---\na : b"
+    entries = [f"{name}\n    as\n    before.\n" for name in ("one", "two", "*rest")]
+    assert move(given) == f"Parameters\n---\n{''.join(entries)}last\n    other.\n\nNotes\n---\na : b"
 
 
 @pytest.mark.parametrize("page", PAGES, ids=name)

@@ -36,6 +36,8 @@ if TYPE_CHECKING:
     from ray.data.context import DataContext
     from ray.data.expressions import Expr
 
+    from ..util.given_types import Predicate
+
 
 class RayLake(Datasource):  # type: ignore[misc]
     """A dataset for `ray.data.read_datasource`, of which tasks read only the files and row groups that a query needs.
@@ -57,7 +59,7 @@ class RayLake(Datasource):  # type: ignore[misc]
         The predicate cannot be parsed.
     """
 
-    def __init__(self, dataset: Dataset, where: object = None, *, dialect: str | None = None):
+    def __init__(self, dataset: Dataset, where: Predicate | None = None, *, dialect: str | None = None):
         super().__init__()
         require_dataset(dataset)
         self._dataset, self._where, self._dialect = dataset, where, dialect

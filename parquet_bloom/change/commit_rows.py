@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, replace
 from operator import attrgetter
-from typing import Any, ClassVar, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -40,6 +40,9 @@ from ..util.messages import count
 from ..util.threads import processors
 from .erase_files import Outcomes
 from .find_rows import RowsByPath, find_live_rows
+
+if TYPE_CHECKING:
+    from ..util.given_types import FileSystem
 
 Mode = Literal["hide", "rewrite"]
 
@@ -295,7 +298,7 @@ class FileRewriter:
     rows: RowsByPath
     outputs: Mapping[str, str]
     numbered: Mapping[str, Sequence[NumberedColumn]]
-    filesystem: object | None
+    filesystem: FileSystem | None
     dry_run: bool
     threads: int = 1
 
@@ -440,7 +443,7 @@ class DeletesPlanner:
             yield from outcomes
 
 
-def _count_rows(path: str, filesystem: object | None) -> int:
+def _count_rows(path: str, filesystem: FileSystem | None) -> int:
     """Return the number of rows in a file, deleted ones included."""
     with open_source(path, filesystem) as source:
         return BloomFile(source, SHARED_CACHE).footer.num_rows

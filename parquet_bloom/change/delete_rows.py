@@ -24,9 +24,11 @@ from .find_rows import Find, FoundRows, RowsByPath, RowSearch
 from .held_copies import HeldCopy, list_held_by_table, search_again
 
 if TYPE_CHECKING:
+    import os
+
     from pyiceberg.catalog import Catalog
 
-    from ..tables.embed.embed_table import GivenTable
+    from ..util.given_types import Predicate, RowKeys, TableSource
 
 Appended = Literal["take", "leave"]
 
@@ -83,11 +85,11 @@ class DeleteReport(ChangeReport):
 
 
 def delete(
-    table: GivenTable,
-    keys: object = None,
+    table: TableSource,
+    keys: RowKeys | os.PathLike[str] | None = None,
     on: str | Sequence[str] | None = None,
     *,
-    where: object = None,
+    where: Predicate | None = None,
     dialect: str | None = None,
     mode: Mode = "hide",
     dry_run: bool = False,
@@ -136,6 +138,11 @@ def delete(
     ParquetBloomError
         The table does not allow it, a key does not fit its column, or a file cannot be read. Nothing was committed. Or
         it is not known whether the commit succeeded; the text says so.
+
+    Examples
+    --------
+    >>> parquet_bloom.delete("events", [7, 8], on="user").num_rows
+    2
     """
     check_arguments(mode, retries, appended, threads)
     search = RowSearch.make(keys, on, where, dialect, ScanOptions(timezone, threads=threads))

@@ -12,7 +12,7 @@ from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 from ..errors import FilesFailedError, ManagedTableError, NoFilesError, ParquetBloomError, StorageError
 from ..file.drop_rows import DroppedRows, write_without_rows
@@ -34,6 +34,9 @@ from .erase_report import ErasedFile, EraseReport
 from .find_rows import Find, RowsByPath, RowSearch
 from .held_copies import HeldCopy, list_shared_dictionaries, search_again
 
+if TYPE_CHECKING:
+    from ..util.given_types import FileSystem, Paths, Predicate, RowKeys
+
 _WAY_OUT = (
     "; `parquet_bloom.delete(..., mode='rewrite')`, or `parquet-bloom delete --mode rewrite`, erases rows of a Delta "
     "or Iceberg table"
@@ -42,15 +45,15 @@ _Progress = Callable[[int, int], None]
 
 
 def erase(
-    lake: object,
-    keys: object = None,
+    lake: Paths,
+    keys: RowKeys | os.PathLike[str] | None = None,
     on: str | Sequence[str] | None = None,
     *,
-    where: object = None,
+    where: Predicate | None = None,
     output: str | os.PathLike[str] | None = None,
     dry_run: bool = False,
     index: str | os.PathLike[str] | None = None,
-    filesystem: object | None = None,
+    filesystem: FileSystem | None = None,
     storage_options: Mapping[str, object] | None = None,
     partitioning: Literal["hive"] | None = "hive",
     timezone: str = "UTC",
@@ -117,8 +120,8 @@ def erase(
 
     Examples
     --------
-    >>> report = parquet_bloom.erase("events/", [912284217], on="user_id")  # doctest: +SKIP
-    >>> print(report)  # doctest: +SKIP
+    >>> parquet_bloom.erase("lake", [1401181143], on="id").num_rows
+    1
     """
     require_threads(threads)
     search = RowSearch.make(keys, on, where, dialect, ScanOptions(timezone, threads=threads))
@@ -173,7 +176,7 @@ class RowEraser:
     rows: RowsByPath
     tokens: Mapping[str, bytes]
     outputs: Mapping[str, str | None]
-    filesystem: object | None
+    filesystem: FileSystem | None
     dry_run: bool
     threads: int = 1
 
@@ -312,7 +315,11 @@ def _open_lake(source: ScanSource) -> ScanSource:
 
 
 def _plan_outputs(
-    lake: object, listed: Sequence[str], paths: Sequence[str], output: str | os.PathLike[str] | None, filesystem: object
+    lake: object,
+    listed: Sequence[str],
+    paths: Sequence[str],
+    output: str | os.PathLike[str] | None,
+    filesystem: FileSystem | None,
 ) -> dict[str, str | None]:
     """Return where each file is written anew.
 

@@ -30,7 +30,7 @@ from .fit_rows import fit
 if TYPE_CHECKING:
     from pyiceberg.catalog import Catalog
 
-    from ..tables.embed.embed_table import GivenTable
+    from ..util.given_types import Rows, TableSource
 
 WhenMatched = Literal["update", "keep"]
 
@@ -76,8 +76,8 @@ class UpsertReport(ChangeReport):
 
 
 def upsert(
-    table: GivenTable,
-    rows: object,
+    table: TableSource,
+    rows: Rows,
     on: str | Sequence[str],
     *,
     when_matched: WhenMatched = "update",
@@ -116,6 +116,14 @@ def upsert(
     ParquetBloomError
         The table does not allow it, or a value does not fit its column. Nothing was committed. Or it is not known
         whether the commit succeeded; the text says so.
+
+    Examples
+    --------
+    >>> import pyarrow as pa
+    >>> rows = pa.table({"user": [7, 5000], "day": ["2026-02-01"] * 2, "text": ["new"] * 2})
+    >>> report = parquet_bloom.upsert("events", rows, on="user")
+    >>> report.num_added, report.num_replaced
+    (2, 1)
     """
     started = time.perf_counter()
     names = check_arguments(on, when_matched, retries, threads)

@@ -9,18 +9,20 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from decimal import Decimal
 from operator import attrgetter
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 from ..errors import LONGEST_PROBLEM, ParquetBloomError, UnknownColumnError, printable, shortened
 from ..page.cell_states import FILTER, RANGE, READ, STATES, UNKNOWN, CellState
 from ..page.report_page import CellMap, Report, ReportTable, describe_states, shorten, write_page
 from ..redaction import shown_redacted
-from ..storage.paths import GivenPath
 from ..util.messages import count, count_of, format_bytes
 from .file_survey import FileSurvey, spread, survey
 from .filter_builder import FilterOptions
 from .tabular_report import Kind, TabularReport
 from .verdict import ENGINES, MAYBE, NO, YES, Advice, ColumnAdvice
+
+if TYPE_CHECKING:
+    from ..util.given_types import FilePath, FileSystem
 
 SAMPLE = 8
 """Row groups that are read by default, of all files together."""
@@ -190,7 +192,7 @@ class AdviceReport(TabularReport):
             f"row_index_stride={self.orc_stride})",
         )
 
-    def to_html(self, output: str | os.PathLike[str] | None = None, *, filesystem: object | None = None) -> str:
+    def to_html(self, output: str | os.PathLike[str] | None = None, *, filesystem: FileSystem | None = None) -> str:
         """Render the advice as a self-contained page: what a lookup reads of each column, and the commands to run next.
 
         Parameters
@@ -296,7 +298,7 @@ class SurveyTask:
 
     columns: frozenset[str] | None
     per_file: Mapping[str, int]
-    filesystem: object | None = None
+    filesystem: FileSystem | None = None
     storage_options: Mapping[str, object] | None = field(default=None, repr=False)
     look: Callable[..., FileSurvey] = survey
 
@@ -310,7 +312,7 @@ def make_survey_task(
     sample: int,
     fpp: float,
     *,
-    filesystem: object | None = None,
+    filesystem: FileSystem | None = None,
     storage_options: Mapping[str, object] | None = None,
     look: Callable[..., FileSurvey] = survey,
 ) -> tuple[SurveyTask, FilterOptions]:
@@ -395,7 +397,7 @@ class LakeSurvey:
             if file_survey is not None:
                 self._advice.add_samples(file_survey)
 
-    def make_report(self, paths: Iterable[GivenPath], fpp: float, table: Sequence[str] | None = None) -> AdviceReport:
+    def make_report(self, paths: Iterable[FilePath], fpp: float, table: Sequence[str] | None = None) -> AdviceReport:
         """Return the report; `table` is that of the report."""
         advice = self._advice
         columns = tuple(advice.columns(fpp))

@@ -19,7 +19,6 @@ from ..metadata.filter_header import MAX_HEADER_BYTES, FilterHeader, read_any, r
 from ..metadata.footer import TAIL_BYTES, Footer, SchemaLeaf, find_footer
 from ..redaction import redacted
 from ..storage import RemoteIdentity, Source, entry_for_identity, open_source, resolve_filesystem
-from ..storage.paths import GivenPath
 from ..util.lazy import late_module
 from ..util.messages import count
 from .chunk_filter import ChunkFilter
@@ -30,6 +29,7 @@ from .metadata_cache import CachedFooter, MetadataCache, distinct
 if TYPE_CHECKING:
     from typing import Self
 
+    from ..util.given_types import FilePath, FileSystem
     from . import drafts
 else:
     drafts = late_module("parquet_bloom.file.drafts")
@@ -410,8 +410,8 @@ def parse_variant(variant: Variant | str | None) -> Variant | Literal["detect"]:
 
 
 def open(
-    path: GivenPath,
-    filesystem: object | None = None,
+    path: FilePath,
+    filesystem: FileSystem | None = None,
     *,
     storage_options: Mapping[str, object] | None = None,
     cache: MetadataCache | None = None,
@@ -439,9 +439,9 @@ def open(
 
     Examples
     --------
-    >>> with parquet_bloom.open("events.parquet") as file:  # doctest: +SKIP
-    ...     file.filter(0, "user.id").check(pa.array([42]))
-    array([ True])
+    >>> with parquet_bloom.open("lake/day=2026-01-30/a.parquet") as file:
+    ...     file.filter(0, "id").check([1401181143, -1]).tolist()
+    [True, False]
     """
     parsed = parse_variant(variant)
     source = open_source(path, resolve_filesystem(filesystem, storage_options))
@@ -452,7 +452,9 @@ def open(
         raise
 
 
-def open_version(path: str, filesystem: object | None, cache: MetadataCache | None, identity: Hashable) -> BloomFile:
+def open_version(
+    path: str, filesystem: FileSystem | None, cache: MetadataCache | None, identity: Hashable
+) -> BloomFile:
     """Reopen a file, on object stores without a request that checks that it is the same version.
 
     There, reading another version raises ConcurrentChangeError; elsewhere compare `source.identity`.

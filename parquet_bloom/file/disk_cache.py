@@ -56,6 +56,12 @@ class DiskMetadataCache(MetadataCache, AbstractContextManager["DiskMetadataCache
     -----
     May be used by many threads and processes, and passed to other processes. `prune` writes at its end; otherwise
     footers are written some hundred at a time, and by `flush` or `close`.
+
+    Examples
+    --------
+    >>> with parquet_bloom.DiskMetadataCache("footers") as cache:
+    ...     parquet_bloom.prune("lake", "id = 1401181143", cache=cache).selected_row_groups
+    1
     """
 
     def __init__(

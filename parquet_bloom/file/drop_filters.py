@@ -6,13 +6,12 @@ import os
 import time
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 from ..errors import ParquetBloomError
 from ..metadata.footer import SchemaLeaf
 from ..redaction import shown_redacted
 from ..storage import resolve_filesystem
-from ..storage.paths import GivenPath, GivenPaths
 from ..util.messages import count
 from .bloom_file import BloomFile
 from .file_columns import find_leaf
@@ -30,6 +29,9 @@ from .file_rewrite import (
 )
 from .many_files import OnError, Progress, RunOptions, process_paths
 from .tabular_report import Kind
+
+if TYPE_CHECKING:
+    from ..util.given_types import FilePath, FileSystem, Paths
 
 
 @dataclass(frozen=True)
@@ -89,12 +91,12 @@ class DropReport(RewriteReport):
 
 
 def drop(
-    paths: GivenPaths,
+    paths: Paths,
     columns: str | Iterable[str] | None = None,
     *,
-    output: GivenPath | None = None,
+    output: FilePath | None = None,
     dry_run: bool = False,
-    filesystem: object | None = None,
+    filesystem: FileSystem | None = None,
     storage_options: Mapping[str, object] | None = None,
     progress: Progress | None = None,
     threads: int | None = None,
@@ -133,12 +135,17 @@ def drop(
     Notes
     -----
     Broken filters are dropped as well; their bytes stay in the file, as their extent is not certain.
+
+    Examples
+    --------
+    >>> parquet_bloom.drop("lake", ["id"]).num_filters
+    8
     """
     started = time.perf_counter()
     names = _parse_names(columns)
     filesystem = resolve_filesystem(filesystem, storage_options)
 
-    def drop_one(path: GivenPath, progress: Progress | None, threads: int) -> DropReport:
+    def drop_one(path: FilePath, progress: Progress | None, threads: int) -> DropReport:
         report = drop_file(path, names, output=output, dry_run=dry_run, filesystem=filesystem)
         if progress:
             progress(1, 1)
@@ -151,12 +158,12 @@ def drop(
 
 
 def drop_file(
-    path: GivenPath,
+    path: FilePath,
     columns: str | Iterable[str] | None = None,
     *,
-    output: GivenPath | None = None,
+    output: FilePath | None = None,
     dry_run: bool = False,
-    filesystem: object | None = None,
+    filesystem: FileSystem | None = None,
 ) -> DropReport:
     """Drop Bloom filters from one file; the parameters are those of `drop`."""
     started = time.perf_counter()

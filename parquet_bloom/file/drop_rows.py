@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
@@ -27,7 +28,6 @@ from ..metadata.encoded_struct import EncodedStruct
 from ..metadata.footer import MAGIC, Footer
 from ..metadata.thrift_compact import I16, I32, I64
 from ..metadata.writer_rules import Doubt
-from ..storage.paths import GivenPath
 from ..util.threads import in_order, processors
 from .bloom_file import BloomFile
 from .encode_chunk import (
@@ -54,6 +54,9 @@ from .numbered_column import (
     encode_numbers,
 )
 from .unused_entries import find_oversized_dictionaries, find_unused_entries
+
+if TYPE_CHECKING:
+    from ..util.given_types import FilePath, FileSystem
 
 # Fields of FileMetaData, RowGroup and ColumnChunk.
 _NUM_ROWS, _ROW_GROUPS = 3, 4
@@ -170,12 +173,12 @@ def drop_rows(
 
 
 def write_without_rows(
-    path: GivenPath,
+    path: FilePath,
     rows: NDArray[np.int64],
-    output: GivenPath | None = None,
+    output: FilePath | None = None,
     *,
     token: bytes | None = None,
-    filesystem: object | None = None,
+    filesystem: FileSystem | None = None,
     in_table: bool = False,
     numbered: Sequence[NumberedColumn] = (),
     dry_run: bool = False,

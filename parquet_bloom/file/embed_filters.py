@@ -8,14 +8,13 @@ import time
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import nullcontext
 from dataclasses import dataclass, field
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 from ..errors import BrokenFilterError, UnsupportedTypeError
 from ..metadata.filter_header import write_header
 from ..metadata.footer import Footer, SchemaLeaf
 from ..redaction import shown_redacted
 from ..storage import resolve_filesystem
-from ..storage.paths import GivenPath, GivenPaths
 from ..util.messages import count
 from ..util.threads import in_order, processors
 from .bloom_file import BloomFile
@@ -39,6 +38,9 @@ from .file_rewrite import (
 from .filter_builder import BuiltFilter, ColumnPlan, Columns, FilterBuilder, FilterOptions, parse_columns, plan_columns
 from .many_files import OnError, Progress, RunOptions, process_paths
 from .tabular_report import Kind
+
+if TYPE_CHECKING:
+    from ..util.given_types import FilePath, FileSystem, Paths
 
 ChooseColumns = Callable[[BloomFile], Mapping[str, FilterOptions]]
 """Returns the columns of an opened file that get filters, {dotted path: options}."""
@@ -107,16 +109,16 @@ class EmbedReport(RewriteReport):
 
 
 def embed(
-    paths: GivenPaths,
+    paths: Paths,
     columns: Columns,
     *,
     fpp: float = 0.01,
     power_of_two: bool = True,
-    output: GivenPath | None = None,
+    output: FilePath | None = None,
     replace: bool = False,
     keep_footer: bool = False,
     dry_run: bool = False,
-    filesystem: object | None = None,
+    filesystem: FileSystem | None = None,
     storage_options: Mapping[str, object] | None = None,
     progress: Progress | None = None,
     threads: int | None = None,
@@ -169,13 +171,21 @@ def embed(
     Memory, for each thread: the hashes of one column chunk's distinct values, its filter, and a page of it, stored and
     decompressed. Pages of other encodings than PLAIN and dictionaries, or that do not agree with their headers, are
     decoded by pyarrow, which needs some memory too.
+
+    Examples
+    --------
+    >>> report = parquet_bloom.embed("lake", ["request"], fpp=0.001)
+    >>> len(report.files)
+    4
+    >>> report[0].filters[0].ndv
+    10000
     """
     started = time.perf_counter()
     requested = parse_columns(columns, FilterOptions(fpp, None, power_of_two))
     filesystem = resolve_filesystem(filesystem, storage_options)
     options = RewriteOptions(output, replace, keep_footer, dry_run, filesystem)
 
-    def embed_one(path: GivenPath, progress: Progress | None, threads: int) -> EmbedReport:
+    def embed_one(path: FilePath, progress: Progress | None, threads: int) -> EmbedReport:
         return embed_file(path, requested, options, progress, threads)
 
     run = RunOptions(filesystem, threads, progress, on_error)
@@ -194,15 +204,15 @@ class RewriteOptions:
     filesystem : of the file, resolved.
     """
 
-    output: GivenPath | None = None
+    output: FilePath | None = None
     replace: bool = False
     keep_footer: bool = False
     dry_run: bool = False
-    filesystem: object | None = None
+    filesystem: FileSystem | None = None
 
 
 def embed_file(
-    path: GivenPath,
+    path: FilePath,
     columns: Mapping[str, FilterOptions] | ChooseColumns,
     options: RewriteOptions,
     progress: Progress | None = None,
@@ -240,7 +250,7 @@ def embed_in_table(
     output: str,
     choose: ChooseColumns,
     *,
-    filesystem: object | None = None,
+    filesystem: FileSystem | None = None,
     dry_run: bool = False,
     progress: Progress | None = None,
     threads: int | None = None,
@@ -268,7 +278,7 @@ def embed_in_table(
     return report
 
 
-def lacks_filters(path: str, choose: ChooseColumns, filesystem: object | None = None) -> bool:
+def lacks_filters(path: str, choose: ChooseColumns, filesystem: FileSystem | None = None) -> bool:
     """Return whether `embed_in_table` has anything to add, as far as can be told without reading values."""
     with open_for_edit(path, None, filesystem, in_table=True) as (file, _):
         return bool(_EmbedJob(file, plan_columns(file.leaves, choose(file), file.path), False, False).todo)

@@ -8,7 +8,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from functools import cached_property
 from operator import attrgetter
-from typing import Any, Protocol, Self
+from typing import TYPE_CHECKING, Any, Protocol, Self
 
 import numpy as np
 
@@ -29,13 +29,15 @@ from ..metadata.footer_rewrite import splice_filter_locations
 from ..redaction import shown_redacted
 from ..storage import Source, managed_table, open_source, rewrite, same_place
 from ..storage.local.local_rewrite import delete_leftover, displaced_from, is_of_exchange, leftovers_below
-from ..storage.paths import GivenPath
 from ..util.messages import count
 from .bloom_file import BloomFile
 from .chunk_filter import ChunkFilter
 from .identity import chunk_bytes_fingerprint, footer_fingerprint
 from .many_files import FileReports
 from .tabular_report import TabularReport
+
+if TYPE_CHECKING:
+    from ..util.given_types import FilePath, FileSystem
 
 Owner = tuple[int, int]
 """The column chunk of a filter: (row group, leaf index)."""
@@ -339,8 +341,8 @@ class RewriteReport(FileReports, TabularReport):
 
 @contextmanager
 def open_for_edit(
-    path: GivenPath, output: GivenPath | None, filesystem: object | None, *, of_orc: str = "", in_table: bool = False
-) -> Iterator[tuple[BloomFile, GivenPath | None]]:
+    path: FilePath, output: FilePath | None, filesystem: FileSystem | None, *, of_orc: str = "", in_table: bool = False
+) -> Iterator[tuple[BloomFile, FilePath | None]]:
     """Open a file in order to change its filters; also return the output, None for replacing the file itself.
 
     Parameters
@@ -369,8 +371,8 @@ def open_for_edit(
 
 def rewrite_file(
     file: BloomFile,
-    target: GivenPath | None,
-    filesystem: object | None,
+    target: FilePath | None,
+    filesystem: FileSystem | None,
     dry_run: bool,
     write: Callable[[Sink], bool],
     *,
@@ -390,7 +392,7 @@ def rewrite_file(
         return True
 
 
-def refuse_managed(path: GivenPath | None, filesystem: object | None = None) -> None:
+def refuse_managed(path: FilePath | None, filesystem: FileSystem | None = None) -> None:
     """Raise ManagedTableError for a file that a table format or a streaming sink tracks in its metadata."""
     reason = None if path is None else managed_table(path, filesystem)
     if reason:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, replace
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,11 +17,13 @@ from ..hashing.arrow_keys import keys_of
 from ..hashing.column_type import ColumnType, Domain
 from ..metadata.footer import SchemaLeaf
 from ..metadata.page_index import read_page_header
-from ..storage.paths import GivenPath
 from .bloom_file import BloomFile, open
 from .chunk_bounds import decode_leaf_bounds
 from .column_reader import ColumnReader
 from .file_columns import find_encoded_parts, find_leaves, type_of
+
+if TYPE_CHECKING:
+    from ..util.given_types import FilePath, FileSystem
 
 Sizing = Callable[[int, float], int]
 """Returns a filter's bytes, given the number of distinct values and an fpp; can be pickled, hashed and compared."""
@@ -129,10 +131,10 @@ class FileSurvey:
 
 
 def survey(
-    path: GivenPath,
+    path: FilePath,
     sample: int | None = None,
     columns: Collection[str] | None = None,
-    filesystem: object | None = None,
+    filesystem: FileSystem | None = None,
     storage_options: Mapping[str, object] | None = None,
 ) -> FileSurvey:
     """Survey one file.

@@ -220,6 +220,7 @@ class FilterBuilder:
         ndv = self._set.count_with(self._fresh[: self._num_fresh]) if count_keys else None
         if ndv is not None:
             self._resize(options.num_bytes(ndv + len(alternatives) if column_type.length == 2 else ndv))
+        assert self._bitset is not None  # by now
         alternatives.fill(self._bitset)
         result, self._bitset = SplitBlockBloomFilter.from_bitset(self._bitset), None
         fpp = result.fpp if ndv is None else sizing.fpp_for(ndv + len(alternatives), result.num_bytes)

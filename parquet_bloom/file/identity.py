@@ -7,6 +7,7 @@ import os
 import struct
 import time
 from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -27,6 +28,9 @@ from ..storage.objects.object_source import ObjectSource
 from ..util.threads import in_order
 from .bloom_file import BloomFile
 from .metadata_cache import FAR_SETTLED_NS, SETTLED_NS
+
+if TYPE_CHECKING:
+    from ..util.given_types import FileSystem
 
 PIECE_BYTES = 1 << 22  # hashed together: the fingerprint depends on it
 READ_BYTES = 1 << 24  # read at once, so about the memory needed
@@ -333,7 +337,7 @@ def require_unchanged(source: Source) -> None:
 
 
 def read_version_tokens(
-    entries: Sequence[Entry], filesystem: object | None, costs: list[tuple[int, int]] | None = None
+    entries: Sequence[Entry], filesystem: FileSystem | None, costs: list[tuple[int, int]] | None = None
 ) -> list[tuple[int, bytes] | None]:
     """Return the current size and token of files; None for a missing file, UNREADABLE for one that cannot be read.
 
@@ -354,7 +358,7 @@ def read_version_tokens(
 
 
 def _read_version_token(
-    entry: Entry, filesystem: object | None, costs: list[tuple[int, int]] | None
+    entry: Entry, filesystem: FileSystem | None, costs: list[tuple[int, int]] | None
 ) -> tuple[int, bytes] | None:
     known = entry.known
     if known is not None and known.size is not None and known.e_tag is not None:
@@ -379,7 +383,7 @@ def _is_gone(path: str) -> bool:
 
 def compare_contents(
     entry: Entry,
-    filesystem: object | None,
+    filesystem: FileSystem | None,
     footer: int,
     data: int,
     find_leaves: Callable[[BloomFile], Iterable[SchemaLeaf]],

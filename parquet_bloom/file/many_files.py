@@ -8,15 +8,18 @@ import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
-from typing import Any, Literal, Protocol, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, Protocol, Self, TypeVar
 
 from ..errors import FilesFailedError, ManagedTableError, ParquetBloomError, printable, shortened
 from ..storage import is_local, is_url, list_files, object_location
 from ..storage.listing import as_path_list
-from ..storage.paths import GivenPath, GivenPaths, as_arrow_filesystem, find_places
+from ..storage.paths import as_arrow_filesystem, find_places
 from ..util.arguments import require_threads
 from ..util.messages import count
 from ..util.threads import in_order, processors, raise_if_stopped
+
+if TYPE_CHECKING:
+    from ..util.given_types import FilePath, FileSystem, Paths
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -155,7 +158,7 @@ def _ignore_progress(done: int, total: int) -> None:
     pass
 
 
-def files_at_a_time(filesystem: object | None, files: Iterable[GivenPath]) -> int:
+def files_at_a_time(filesystem: FileSystem | None, files: Iterable[FilePath]) -> int:
     """Return how many files to process at a time, where of remote ones most of the time is spent waiting."""
     return max(processors(), 1 if is_local(filesystem, files) else _REMOTE_FILES)
 
@@ -172,7 +175,7 @@ class RunOptions:
         the same time.
     """
 
-    filesystem: object | None
+    filesystem: FileSystem | None
     threads: int | None
     progress: Progress | None
     on_error: OnError
@@ -190,13 +193,13 @@ def require_on_error(on_error: object) -> None:
 
 
 def process_paths(
-    paths: GivenPaths,
-    work: Callable[[GivenPath, Progress | None, int], F],
+    paths: Paths,
+    work: Callable[[FilePath, Progress | None, int], F],
     combine: Combine[F],
     options: RunOptions,
     *,
-    output: GivenPath | None = None,
-    refuse: Callable[[GivenPath, object | None], None] | None = None,
+    output: FilePath | None = None,
+    refuse: Callable[[FilePath, FileSystem | None], None] | None = None,
 ) -> F:
     """Do one thing to every file that a caller means, and return its report: of one file, or of many.
 
@@ -256,10 +259,10 @@ def process_paths(
 
 
 def _find_files(
-    paths: GivenPath | list[GivenPath],
-    filesystem: object | None,
-    refuse: Callable[[GivenPath, object | None], None] | None,
-) -> tuple[Sequence[GivenPath], bool]:
+    paths: FilePath | list[FilePath],
+    filesystem: FileSystem | None,
+    refuse: Callable[[FilePath, FileSystem | None], None] | None,
+) -> tuple[Sequence[FilePath], bool]:
     """Return the files that a caller means, and whether this is one file that was given by itself."""
     alone = None if isinstance(paths, list) else paths
     if alone is not None and _names_file(alone, filesystem):
@@ -279,7 +282,7 @@ def _find_files(
     return list(reversed(unique.values())), False
 
 
-def _names_file(path: GivenPath, filesystem: object | None) -> bool:
+def _names_file(path: FilePath, filesystem: FileSystem | None) -> bool:
     """Return whether a path is that of a file as far as can be told without listing anything."""
     [place] = find_places([path], filesystem)
     location, name = place.location, place.path
@@ -292,7 +295,7 @@ def _names_file(path: GivenPath, filesystem: object | None) -> bool:
     return not is_pattern and not os.path.isdir(name)
 
 
-def _list_below(path: GivenPath, filesystem: object | None) -> Sequence[str]:
+def _list_below(path: FilePath, filesystem: FileSystem | None) -> Sequence[str]:
     """Return the objects below a folder that was taken for an object, if it is one."""
     location = object_location(path, filesystem)
     if location is None or not location.can_list:
@@ -302,7 +305,7 @@ def _list_below(path: GivenPath, filesystem: object | None) -> Sequence[str]:
     return []
 
 
-def _describe(paths: GivenPath | list[GivenPath]) -> str:
+def _describe(paths: FilePath | list[FilePath]) -> str:
     """Return what a caller gave, as the path of a report of many files."""
     given = paths if isinstance(paths, list) else [paths]
     return os.fsdecode(given[0]) if len(given) == 1 else f"{len(given):,} paths"

@@ -123,6 +123,12 @@ class MetadataCache:
     -----
     Thread-safe. A scan over more files than fit evicts all that the next scan over the same files would need: give such
     a lake a cache as large as its footers.
+
+    Examples
+    --------
+    >>> cache = parquet_bloom.MetadataCache(max_bytes=64 << 20)
+    >>> parquet_bloom.prune("lake", "id = 1401181143", cache=cache).selected_row_groups
+    1
     """
 
     def __init__(self, max_bytes: int = DEFAULT_BYTES):

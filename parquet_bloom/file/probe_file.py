@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,6 +17,9 @@ from ..hashing.coerce import hash_literals
 from ..hashing.column_type import ColumnType
 from ..predicate.literal import from_python
 from .chunk_filter import ChunkFilter
+
+if TYPE_CHECKING:
+    from ..util.given_types import Value
 
 BLOCK_BYTES = sbbf.BLOCK_BYTES
 
@@ -57,7 +60,7 @@ class Probed:
 
 
 def probe(
-    chunks: Iterable[ChunkFilter], values: Sequence[object], *, timezone: str = "UTC", immutable: bool = False
+    chunks: Iterable[ChunkFilter], values: Sequence[Value | None], *, timezone: str = "UTC", immutable: bool = False
 ) -> Probed:
     """Probe many filters, of one or more files, for the same values.
 
@@ -77,11 +80,9 @@ def probe(
 
     Examples
     --------
-    >>> with parquet_bloom.open("a.parquet") as a, parquet_bloom.open("b.parquet") as b:  # doctest: +SKIP
-    ...     probe([*a.chunks(columns=["id"]), *b.chunks(columns=["id"])], [42]).maybe
-    array([[False],
-           [ True],
-           [False]])
+    >>> with parquet_bloom.open("lake/day=2026-01-30/a.parquet") as file:
+    ...     parquet_bloom.probe(file.chunks(columns=["id"]), [1401181143, -1]).maybe.tolist()
+    [[True, False], [False, False]]
     """
     chunks = tuple(chunks)
     maybe = np.ones((len(chunks), len(values)), np.bool_)

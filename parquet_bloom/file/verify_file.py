@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import ClassVar, Self
+from typing import TYPE_CHECKING, ClassVar, Self
 
 from ..core.bloom.sbbf import check_keys
 from ..core.bloom.variants import Variant
@@ -12,7 +12,6 @@ from ..errors import ParquetBloomError
 from ..hashing.arrow_keys import keys_of
 from ..metadata.writer_rules import Doubt
 from ..redaction import shown_redacted
-from ..storage.paths import GivenPath
 from ..util.messages import count
 from .bloom_file import BloomFile, open
 from .chunk_filter import ChunkFilter
@@ -20,6 +19,9 @@ from .column_reader import ColumnReader
 from .many_files import FileReports, Progress
 from .metadata_cache import MetadataCache
 from .tabular_report import Kind, TabularReport
+
+if TYPE_CHECKING:
+    from ..util.given_types import FilePath, FileSystem
 
 
 @shown_redacted
@@ -140,10 +142,10 @@ def summarize_verdicts(files: str, filters: int, bad: int, unfiltered: int, prob
 
 
 def verify_parquet(
-    path: GivenPath,
+    path: FilePath,
     data: bool = False,
     columns: Iterable[str] | None = None,
-    filesystem: object | None = None,
+    filesystem: FileSystem | None = None,
     progress: Progress | None = None,
     *,
     variant: Variant | str | None = None,

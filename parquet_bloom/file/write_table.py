@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -12,21 +12,23 @@ from ..errors import FilterTypeError, MissingFilterError, ParquetBloomError, Uns
 from ..hashing.arrow_keys import to_storage
 from ..metadata.footer import TAIL_BYTES, Footer, find_footer
 from ..storage import Rewrite, create, resolve_filesystem
-from ..storage.paths import GivenPath
 from .embed_filters import EmbedReport, RewriteOptions, embed_file, write_filter
 from .file_rewrite import refuse_managed, refuse_uneditable, write_footer
 from .filter_builder import Columns, FilterBuilder, FilterOptions, parse_columns, plan_columns
 
+if TYPE_CHECKING:
+    from ..util.given_types import FilePath, FileSystem
+
 
 def write_table(
     table: pa.Table,
-    path: GivenPath,
+    path: FilePath,
     columns: Columns,
     *,
     fpp: float = 0.01,
     power_of_two: bool = True,
     row_group_size: int | None = None,
-    filesystem: object | None = None,
+    filesystem: FileSystem | None = None,
     storage_options: Mapping[str, object] | None = None,
     **pyarrow_options: object,
 ) -> EmbedReport:
@@ -45,6 +47,13 @@ def write_table(
     ------
     ParquetBloomError
         As in `embed`; no file is written.
+
+    Examples
+    --------
+    >>> import pyarrow as pa
+    >>> report = parquet_bloom.write_table(pa.table({"id": [1, 2, 3]}), "new.parquet", ["id"])
+    >>> [(filter.column, filter.ndv) for filter in report.filters]
+    [('id', 3)]
     """
     requested = parse_columns(columns, FilterOptions(fpp, None, power_of_two))
     filesystem = resolve_filesystem(filesystem, storage_options)
@@ -54,9 +63,9 @@ def write_table(
 
 def write_file(
     table: pa.Table,
-    path: GivenPath,
+    path: FilePath,
     requested: dict[str, FilterOptions],
-    filesystem: object | None,
+    filesystem: FileSystem | None,
     row_group_size: int | None = None,
     **pyarrow_options: object,
 ) -> EmbedReport:
@@ -160,7 +169,11 @@ def _write_filters(
 
 
 def _write_plain(
-    table: pa.Table, path: GivenPath, row_group_size: int | None, filesystem: object | None, options: dict[str, object]
+    table: pa.Table,
+    path: FilePath,
+    row_group_size: int | None,
+    filesystem: FileSystem | None,
+    options: dict[str, object],
 ) -> None:
     with create(path, filesystem) as new:
         tail = _write_data(new, table, row_group_size, options)

@@ -7,6 +7,7 @@ and fixed-size binary. `to_storage` turns any other Arrow array into one, copyin
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
@@ -15,6 +16,9 @@ from ..core.hash.xxh64 import Keys, hash_keys
 from ..errors import FilterTypeError, ParquetBloomError, UnsupportedTypeError, first_line
 from ..util.arrow_values import from_numpy, make_array, to_numpy
 from .column_type import JULIAN_EPOCH_DAY, ColumnType, Kind, encode, from_arrow
+
+if TYPE_CHECKING:
+    from ..util.given_types import ArrowScalar, Values
 
 
 def chunks_of(values: object, arrow_type: pa.DataType | None = None) -> Iterator[pa.Array]:
@@ -307,7 +311,7 @@ def hash_array(array: pa.Array, column_type: ColumnType | None = None) -> np.nda
     return hash_keys(keys_of(to_storage(array, column_type or type_of(array))))
 
 
-def hash_values(values: object, type: pa.DataType | None = None) -> np.ndarray:
+def hash_values(values: Values | ArrowScalar, type: pa.DataType | None = None) -> np.ndarray:
     """Return the XXH64 (seed 0) of the values' plain encoding, as Parquet's Bloom filters use it.
 
     Parameters

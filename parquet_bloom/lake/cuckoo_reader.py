@@ -12,6 +12,7 @@ import threading
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,6 +25,9 @@ from ..storage.local.local_source import LocalSource
 from ..util.messages import count
 from .index_part import END_BYTES, PartMatches, PartReader, Sections
 from .sorted_runs import sort_once
+
+if TYPE_CHECKING:
+    from ..util.given_types import FileSystem
 
 KIND = "cuckoo"
 ROWS, SLOTS = "rows", "slots"
@@ -271,7 +275,7 @@ class CuckooReader(PartReader):
     def __init__(
         self,
         path: str,
-        filesystem: object | None = None,
+        filesystem: FileSystem | None = None,
         expected_bytes: int | None = None,
         entry: Entry | None = None,
         chunk_bytes: int = 256 << 10,

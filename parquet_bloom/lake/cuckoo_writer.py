@@ -18,6 +18,7 @@ from .cuckoo_reader import KIND, ROWS, SLOTS
 from .index_part import PartInfo, PartWriter, SectionWriter
 
 if TYPE_CHECKING:
+    from ..util.given_types import FileSystem
     from .cuckoo_reader import CuckooReader
 
 
@@ -44,7 +45,7 @@ class CuckooWriter(PartWriter):
     def __init__(
         self,
         path: str,
-        filesystem: object | None = None,
+        filesystem: FileSystem | None = None,
         *,
         num_buckets: int,
         fingerprint_bits: int = 16,
@@ -153,7 +154,7 @@ class _Spilled:
 
 def write_part(
     path: str,
-    filesystem: object | None,
+    filesystem: FileSystem | None,
     layout: Layout,
     slots: NDArray[np.uint32],
     rows: Iterable[NDArray[np.unsignedinteger]],
@@ -198,7 +199,7 @@ def _smallest(most: int) -> type[np.unsignedinteger]:
 def merge(
     parts: Sequence[tuple[CuckooReader, NDArray[np.int64]]],
     path: str,
-    filesystem: object | None = None,
+    filesystem: FileSystem | None = None,
     *,
     num_units: int,
     memory_limit: int = MEMORY_LIMIT,

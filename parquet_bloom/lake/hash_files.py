@@ -12,7 +12,7 @@ from concurrent.futures import Future
 from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -41,6 +41,9 @@ from ..tables.names_in_files import identify_column
 from ..tables.table_footers import show_as_table
 from ..tables.table_snapshot import TableColumn
 from ..util.threads import in_order, stoppable_pool, wait_for_result
+
+if TYPE_CHECKING:
+    from ..util.given_types import FileSystem
 
 T = TypeVar("T")
 
@@ -272,7 +275,7 @@ class HashedRowGroup:
 
 
 def open_to_index(
-    entry: Entry, columns: Sequence[str], filesystem: object | None, table_columns: TableColumns = None
+    entry: Entry, columns: Sequence[str], filesystem: FileSystem | None, table_columns: TableColumns = None
 ) -> OpenedDataFile:
     """Open a file, and determine which of the columns can be indexed.
 
@@ -370,7 +373,7 @@ def _cover_expression(file: BloomFile, expression: KeyExpression, table_columns:
 def hash_files(
     entries: Sequence[Entry],
     columns: Sequence[str],
-    filesystem: object | None,
+    filesystem: FileSystem | None,
     threads: int,
     table_columns: TableColumns = None,
     memory_limit: int = _FETCHED_BYTES,

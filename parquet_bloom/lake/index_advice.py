@@ -7,7 +7,7 @@ import random
 import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -27,6 +27,9 @@ from .hash_files import Covered, OpenedDataFile, hash_row_group, open_to_index
 from .learn_weights import learn_weights
 from .postings_writer import PartShape
 from .units import FILE, GRANULARITIES, ROW_GROUP, ZONE, Units
+
+if TYPE_CHECKING:
+    from ..util.given_types import FileSystem, Lake
 
 SAMPLE = 4
 """Files that are read by default."""
@@ -147,13 +150,13 @@ class _FileSample(NamedTuple):
 
 
 def advise_index(
-    lake: object,
+    lake: Lake,
     column: str,
     *,
     granularities: Sequence[str] = GRANULARITIES,
     zone_rows: int | None = None,
     sample: int = SAMPLE,
-    lake_filesystem: object = None,
+    lake_filesystem: FileSystem | None = None,
     lake_storage_options: Mapping[str, object] | None = None,
 ) -> IndexAdvice:
     """Estimate what an index of a column will cost by each granularity, and recommend one.

@@ -11,6 +11,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
@@ -30,6 +31,9 @@ from .index_snapshot import open_for_writing
 from .lake_files import LakeDescription
 from .liveness import LakeState, PathTable
 from .segment import Segment, make_header, part_name
+
+if TYPE_CHECKING:
+    from ..util.given_types import FileSystem
 
 # Names of segments' files. Other files in the folder are not ours, and are not deleted.
 _INDEX_FILE = re.compile(rf"[0-9a-f]{{16}}(-[0-9a-f]+)*\.(files|{'|'.join(layouts.LAYOUTS)})")
@@ -58,7 +62,7 @@ def begin_change(folder: Folder, tables: Mapping[str, FileTable] = {}) -> Iterat
             raise
 
 
-def remove(folder: Folder, lake_filesystem: object | None, files: Iterable[str | os.PathLike[str]] | str) -> int:
+def remove(folder: Folder, lake_filesystem: FileSystem | None, files: Iterable[str | os.PathLike[str]] | str) -> int:
     given = [files] if isinstance(files, (str, os.PathLike)) or not isinstance(files, Iterable) else list(files)
     if not all(isinstance(path, (str, bytes, os.PathLike)) for path in given):
         raise ParquetBloomError("files are paths, each a string or a path object")
@@ -80,7 +84,7 @@ def remove(folder: Folder, lake_filesystem: object | None, files: Iterable[str |
         return count
 
 
-def _as_indexed(path: str, table: PathTable, filesystem: object | None) -> str:
+def _as_indexed(path: str, table: PathTable, filesystem: FileSystem | None) -> str:
     """Return a path as it was indexed, if it is written as some library does."""
     return path if table.find([path])[0][0] >= 0 else sources.resolve_given_path(path, filesystem)
 
@@ -94,7 +98,7 @@ def _remove_marked(manifest: IndexManifest, gone: Sequence[NDArray[np.bool_]]) -
 
 
 def _without_roots(
-    lake: LakeDescription, paths: Sequence[str | bytes | os.PathLike[str]], filesystem: object | None
+    lake: LakeDescription, paths: Sequence[str | bytes | os.PathLike[str]], filesystem: FileSystem | None
 ) -> LakeDescription:
     """Return the description of the lake without the folders at or below the given paths."""
     texts = map(os.fsdecode, paths)
@@ -112,7 +116,7 @@ def _mark(
     table: PathTable,
     segments: Sequence[Segment],
     gone: Sequence[NDArray[np.bool_]],
-    lake_filesystem: object | None,
+    lake_filesystem: FileSystem | None,
 ) -> bool:
     """Mark the files that a path means; return False if there are none."""
     for name in dict.fromkeys((path, sources.name_of(path, lake_filesystem))):

@@ -12,7 +12,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from types import TracebackType
-from typing import NamedTuple, Self
+from typing import TYPE_CHECKING, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,6 +21,9 @@ from ..core.hash.xxh64 import hash_one
 from ..errors import BrokenIndexError, ParquetBloomError
 from ..storage import Entry, Rewrite, Source, create, open_source
 from . import json_checks as strict
+
+if TYPE_CHECKING:
+    from ..util.given_types import FileSystem
 
 MAGIC = b"PBLAKE01"
 _TAIL = struct.Struct("<IQ8s")
@@ -52,7 +55,7 @@ class SectionWriter:
     path, filesystem : the file.
     """
 
-    def __init__(self, path: str, filesystem: object | None = None):
+    def __init__(self, path: str, filesystem: FileSystem | None = None):
         self._rewrite: Rewrite = create(path, filesystem)
         self._sections: dict[str, Section] = {}
         self._open: tuple[str, int] | None = None
@@ -126,7 +129,7 @@ class Sections:
         self,
         path: str,
         kind: str,
-        filesystem: object | None = None,
+        filesystem: FileSystem | None = None,
         entry: Entry | None = None,
         end_bytes: int = 0,
     ):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
@@ -28,6 +29,9 @@ from .index_snapshot import IndexSnapshotReader
 from .liveness import FileRef, PathTable, match_stamps
 from .segment import OpenPart, Segment
 from .units import FILE
+
+if TYPE_CHECKING:
+    from ..util.given_types import FileSystem
 
 _SEGMENTS_AT_A_TIME = 16
 _MOST_CODES = 1 << 47  # a segment has at most 2**15 parts
@@ -64,7 +68,7 @@ class IndexPruner:
     node: Node
     timezone: str = "UTC"
     ignore_case: bool = False
-    filesystem: object | None = None
+    filesystem: FileSystem | None = None
     trusted: Trusted | None = None
     means: Means | None = None
     doubts: dict[str, None] = field(default_factory=dict, init=False)

@@ -6,7 +6,7 @@ import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, replace
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -32,6 +32,9 @@ from .learn_weights import with_learnt_weights
 from .liveness import LakeState, LivenessCheck, PathTable, assume_live
 from .segment import Segment, SegmentBuilder
 from .units import FILE
+
+if TYPE_CHECKING:
+    from ..util.given_types import FileSystem
 
 Progress = Callable[[int, int], None]
 
@@ -263,7 +266,7 @@ class _Appending:
         self._missing = set(manifest.columns) - indexed
         self._begun = False
 
-    def read(self, entries: Sequence[Entry], filesystem: object | None, options: AppendLimits) -> None:
+    def read(self, entries: Sequence[Entry], filesystem: FileSystem | None, options: AppendLimits) -> None:
         """Read all files; raise the first error unless `on_error` is given."""
         failed: ParquetBloomError | None = None
         done = 0
@@ -303,7 +306,7 @@ class _Appending:
             problem = f"no such column{suffix}{hint_at_expressions(column)}"
             raise UnknownColumnError(problem, path=path, column=column)
 
-    def _add_result(self, result: HashedRowGroup, opened_file: OpenedDataFile, filesystem: object | None) -> None:
+    def _add_result(self, result: HashedRowGroup, opened_file: OpenedDataFile, filesystem: FileSystem | None) -> None:
         if not self._begun:
             row_counts = opened_file.row_counts
             self._roll(row_counts)
@@ -314,7 +317,7 @@ class _Appending:
             return
         self._builder.add(self._key(result.column, opened_file), result.row_group, result.hashes)
 
-    def _end(self, opened_file: OpenedDataFile, filesystem: object | None) -> None:
+    def _end(self, opened_file: OpenedDataFile, filesystem: FileSystem | None) -> None:
         self._missing &= opened_file.missing
         parts = {name: self._builder.part_number(self._key(name, opened_file)) for name in opened_file.columns}
         path = opened_file.entry.path

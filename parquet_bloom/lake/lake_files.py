@@ -7,7 +7,7 @@ import os
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Final, TypedDict, cast
+from typing import TYPE_CHECKING, Final, TypedDict, cast
 
 from ..errors import ParquetBloomError, UnsupportedTypeError
 from ..predicate.key_expression import TUPLE, KeyExpression, first_column, is_of_path
@@ -20,6 +20,9 @@ from ..tables.open_table import find_table, open_delta, open_iceberg
 from ..tables.table_snapshot import Table, TableChanges, TableFiles, TableSnapshot
 from ..variant.variant_type import find_variant
 from .hash_files import TableColumns
+
+if TYPE_CHECKING:
+    from ..util.given_types import FileSystem
 
 _ESCAPED = re.compile(r"\[([*?[])\]")  # as `glob.escape` does
 _FIXED = re.compile(r"(?:\[[*?[]\]|[^*?[])*")  # of a pattern, what is in front of its first part that varies
@@ -56,7 +59,7 @@ class LakeAccess:
     """
 
     given: object | None = None
-    filesystem: object | None = None
+    filesystem: FileSystem | None = None
     storage_options: Mapping[str, object] | None = None
 
 
@@ -111,7 +114,7 @@ def require_columns(columns: Sequence[str], table: object | None) -> None:
 
 
 def list_lake(
-    lake: object, filesystem: object | None, storage_options: Mapping[str, object] | None = None
+    lake: object, filesystem: FileSystem | None, storage_options: Mapping[str, object] | None = None
 ) -> LakeListing:
     """List the files of a caller's description of the lake.
 
@@ -199,7 +202,7 @@ def resolve_roots(lake: LakeAccess) -> LakeDescription:
     return listing.roots
 
 
-def _root(path: str, filesystem: object | None) -> str:
+def _root(path: str, filesystem: FileSystem | None) -> str:
     """Return a folder or pattern as stored: absolute, and a folder escaped so that it is not read as a pattern."""
     name = name_of(path, filesystem)
     is_folder = not is_url(name) and is_local(filesystem) and os.path.isdir(name)

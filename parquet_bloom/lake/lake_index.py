@@ -6,7 +6,7 @@ import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
-from typing import Literal, Self
+from typing import TYPE_CHECKING, Literal, Self
 
 import numpy as np
 import pyarrow as pa
@@ -25,11 +25,14 @@ from .index_maintenance import compact, remove
 from .index_manifest import IndexManifest
 from .index_reports import AppendReport, CompactReport
 from .index_writer import AppendLimits, AppendResult, IndexWriter
-from .lake_files import LakeDescription
+from .lake_files import LakeDescription, LakeListing
 from .lake_reader import LakeIndexReader, Progress, find_access
 from .liveness import assume_live
 from .segment import Segment
 from .units import Units
+
+if TYPE_CHECKING:
+    from ..util.given_types import FileSystem, Lake
 
 DEFAULT_MEMORY = 512 * 1024 * 1024
 
@@ -50,6 +53,16 @@ class LakeIndex(LakeIndexReader):
     ----------
     path : the folder of the index.
     columns : dotted names of the indexed columns.
+
+    Examples
+    --------
+    >>> with parquet_bloom.LakeIndex.create("ids.index", "id", lake="lake") as index:
+    ...     index.append().indexed
+    ...     [len(files) for files in index.lookup("id", [1401181143, -1])]
+    4
+    [1, 0]
+    >>> parquet_bloom.prune("lake", "id = 1401181143", index="ids.index").selected
+    {'lake/day=2026-01-30/a.parquet': [0]}
     """
 
     @classmethod
@@ -61,14 +74,14 @@ class LakeIndex(LakeIndexReader):
         layout: Literal["postings", "cuckoo"] = "postings",
         granularity: Literal["file", "row_group", "zone"] = "file",
         zone_rows: int | None = None,
-        lake: object = None,
+        lake: Lake | None = None,
         remainder_bits: int | None = None,
         fingerprint_bits: int | None = None,
         expected_values: int | None = None,
         num_buckets: int | None = None,
-        filesystem: object = None,
+        filesystem: FileSystem | None = None,
         storage_options: Mapping[str, object] | None = None,
-        lake_filesystem: object = None,
+        lake_filesystem: FileSystem | None = None,
         lake_storage_options: Mapping[str, object] | None = None,
     ) -> Self:
         """Create an empty index.
@@ -104,6 +117,12 @@ class LakeIndex(LakeIndexReader):
             The folder has an index already, or cannot be written to.
         ParquetBloomError
             A setting is out of range.
+
+        Examples
+        --------
+        >>> index = parquet_bloom.LakeIndex.create("ids.index", ["id", "request"], lake="lake")
+        >>> index.columns
+        ('id', 'request')
         """
         names = layouts.parse_columns(columns)
         layouts.require_layout_for(layout, names)
@@ -142,7 +161,7 @@ class LakeIndex(LakeIndexReader):
 
     def append(
         self,
-        files: object = None,
+        files: Lake | LakeListing | None = None,
         *,
         memory_limit: int = DEFAULT_MEMORY,
         threads: int | None = None,
@@ -170,6 +189,14 @@ class LakeIndex(LakeIndexReader):
             None of the files has one of the columns.
         ParquetBloomError
             A file cannot be read, or the index cannot be written; the index is unchanged.
+
+        Examples
+        --------
+        >>> index = parquet_bloom.LakeIndex.create("ids.index", "id", lake="lake")
+        >>> index.append().indexed
+        4
+        >>> index.append().unchanged
+        4
         """
         _require(memory_limit=memory_limit, threads=1 if threads is None else threads)
         options = AppendLimits(memory_limit, threads or processors(), progress, on_error)

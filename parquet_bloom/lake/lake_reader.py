@@ -9,7 +9,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from contextlib import ExitStack
 from dataclasses import replace
 from types import TracebackType
-from typing import Self
+from typing import TYPE_CHECKING, Self, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -34,6 +34,9 @@ from .index_snapshot import IndexSnapshotReader, open_segments
 from .lake_files import LakeAccess, LakeDescription
 from .liveness import LivenessCheck, assume_live
 from .segment import Segment
+
+if TYPE_CHECKING:
+    from ..util.given_types import FileSystem, Lake, Values
 
 Progress = Callable[[int, int], None]
 
@@ -81,10 +84,10 @@ class LakeIndexReader:
         *,
         live: bool = True,
         list_table: bool = True,
-        lake: object = None,
-        filesystem: object = None,
+        lake: Lake | None = None,
+        filesystem: FileSystem | None = None,
         storage_options: Mapping[str, object] | None = None,
-        lake_filesystem: object = None,
+        lake_filesystem: FileSystem | None = None,
         lake_storage_options: Mapping[str, object] | None = None,
         progress: Progress | None = None,
     ) -> Self:
@@ -130,7 +133,7 @@ class LakeIndexReader:
         return self._checks_liveness
 
     @property
-    def lake_filesystem(self) -> object | None:
+    def lake_filesystem(self) -> FileSystem | None:
         """File system of the lake, as given or derived from the index's; None for local paths and URLs."""
         return self._lake.filesystem
 
@@ -286,7 +289,7 @@ class LakeIndexReader:
 
     # ------------------------------------------------------------------------------------------------------- lookups
 
-    def lookup(self, column: str, values: Iterable[object], *, timezone: str = "UTC") -> Answers:
+    def lookup(self, column: str, values: Values, *, timezone: str = "UTC") -> Answers:
         """Find the files that may hold values.
 
         Parameters
@@ -309,12 +312,21 @@ class LakeIndexReader:
             The column is not indexed.
         PredicateError
             The values are not a list, or one is null.
+
+        Examples
+        --------
+        >>> index = parquet_bloom.LakeIndex.create("ids.index", "id", granularity="row_group", lake="lake")
+        >>> index.append().indexed
+        4
+        >>> found, absent = index.lookup("id", [1401181143, -1])
+        >>> found[0].row_groups, absent
+        ((0,), [])
         """
         state = self._state
         column = state.find_column(column)
-        if not isinstance(column, KeyExpression):
-            values = parse_literals(values, column)
-        return state.lookup(column, values, timezone, self._remote)
+        is_expression = isinstance(column, KeyExpression)
+        literals = cast("Iterable[object]", values) if is_expression else parse_literals(values, column)
+        return state.lookup(column, literals, timezone, self._remote)
 
     @property
     def state(self) -> IndexSnapshotReader:
@@ -374,7 +386,7 @@ class LakeIndexReader:
 
 
 def find_access(
-    folder: Folder, lake: object, filesystem: object | None, options: Mapping[str, object] | None
+    folder: Folder, lake: object, filesystem: FileSystem | None, options: Mapping[str, object] | None
 ) -> LakeAccess:
     """Return how a lake is reached: by the given file system, else the index's, or none for local paths and URLs."""
     if filesystem is not None or options:
@@ -384,14 +396,19 @@ def find_access(
 
 
 def _reopen(
-    kind: type[LakeIndexReader], path: str, filesystem: object | None, lake: LakeAccess, live: bool, list_table: bool
+    kind: type[LakeIndexReader],
+    path: str,
+    filesystem: FileSystem | None,
+    lake: LakeAccess,
+    live: bool,
+    list_table: bool,
 ) -> LakeIndexReader:
     """Open an index that was pickled."""
     return kind(Folder(path, filesystem), lake, live=live, list_table=list_table, ahead=None)
 
 
 def _check(
-    state: IndexSnapshotReader, filesystem: object | None, sample: int, progress: Progress | None
+    state: IndexSnapshotReader, filesystem: FileSystem | None, sample: int, progress: Progress | None
 ) -> CheckReport:
     """Check the parts of an index, and look up the values of a sample of files."""
     report = CheckReport()
@@ -425,7 +442,7 @@ def _check(
 
 
 def _check_file(
-    state: IndexSnapshotReader, segment: Segment, number: int, filesystem: object | None, report: CheckReport
+    state: IndexSnapshotReader, segment: Segment, number: int, filesystem: FileSystem | None, report: CheckReport
 ) -> None:
     """Read a file again, and look up all of its values."""
     path = segment.files.path(number)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,6 +20,9 @@ from .index_part import PartInfo, PartReader, PartWriter
 from .postings_reader import PostingsReader
 from .postings_reader import merge as merge_postings
 from .postings_writer import PartShape, PostingsWriter
+
+if TYPE_CHECKING:
+    from ..util.given_types import FileSystem
 
 POSTINGS, CUCKOO = "postings", "cuckoo"
 LAYOUTS = (POSTINGS, CUCKOO)
@@ -131,7 +135,7 @@ def make_shape(settings: Mapping[str, int], column: str, num_units: int) -> Part
 
 
 def writer(
-    layout: str, settings: Mapping[str, int], column: str, path: str, filesystem: object | None, memory_limit: int
+    layout: str, settings: Mapping[str, int], column: str, path: str, filesystem: FileSystem | None, memory_limit: int
 ) -> PartWriter:
     """Return the writer of a new part of a column."""
     if layout == POSTINGS:
@@ -151,7 +155,7 @@ def reader(
     settings: Mapping[str, int],
     column: str,
     path: str,
-    filesystem: object | None,
+    filesystem: FileSystem | None,
     info: PartInfo,
     num_units: int,
     entry: Entry | None = None,
@@ -211,7 +215,7 @@ def merge(
     column: str,
     parts: Sequence[tuple[PartReader, NDArray[np.int64]]],
     path: str,
-    filesystem: object | None,
+    filesystem: FileSystem | None,
     num_units: int,
     memory_limit: int,
 ) -> PartInfo:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from contextlib import closing
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -19,13 +20,16 @@ from ..tables.table_footers import show_as_table
 from .hash_files import TableColumns
 from .index_manifest import IndexManifest
 
+if TYPE_CHECKING:
+    from ..util.given_types import FileSystem
+
 _SAMPLE_BYTES = 4 << 20
 _SAMPLED_FILES = 16
 _SAMPLED_ROWS = 1 << 10  # read at once
 
 
 def with_learnt_weights(
-    manifest: IndexManifest, entries: Sequence[Entry], filesystem: object | None, table_columns: TableColumns
+    manifest: IndexManifest, entries: Sequence[Entry], filesystem: FileSystem | None, table_columns: TableColumns
 ) -> IndexManifest:
     """Return the manifest of an index whose grams have weights, which are learnt from files while it has no gram.
 
@@ -44,7 +48,7 @@ def with_learnt_weights(
 
 
 def learn_weights(
-    expression: KeyExpression, entries: Sequence[Entry], filesystem: object | None, table_columns: TableColumns
+    expression: KeyExpression, entries: Sequence[Entry], filesystem: FileSystem | None, table_columns: TableColumns
 ) -> KeyExpression:
     """Return grams with weights from some 4 MB of up to 16 files, evenly spread; of more while none has a text."""
     counts = PairCounts()
@@ -63,7 +67,7 @@ def learn_weights(
 def _count_pairs(
     entry: Entry,
     expression: KeyExpression,
-    filesystem: object | None,
+    filesystem: FileSystem | None,
     table_columns: TableColumns,
     counts: PairCounts,
     most_bytes: int,

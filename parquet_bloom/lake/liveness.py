@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -26,6 +26,9 @@ from . import lake_files as sources
 from .file_table import NOT_COVERED, encode_paths
 from .hash_files import TableColumns, find_key_leaves
 from .segment import Segment
+
+if TYPE_CHECKING:
+    from ..util.given_types import FileSystem
 
 _OPENED_AT_A_TIME = 16
 
@@ -170,7 +173,7 @@ class LivenessCheck:
     filesystem : file system of the lake.
     """
 
-    def __init__(self, columns: Sequence[str], filesystem: object | None):
+    def __init__(self, columns: Sequence[str], filesystem: FileSystem | None):
         self._columns = columns
         self._filesystem = filesystem
         self._cache: dict[tuple[str, int, bytes, int, int], bool] = {}

@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Iterator
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,6 +25,9 @@ from numpy.typing import NDArray
 from ..core.hash.siphash import fingerprints, hash_words
 from ..errors import BrokenIndexError
 from ..storage import open_source
+
+if TYPE_CHECKING:
+    from ..util.given_types import FileSystem
 
 FINGERPRINT_KEYS = (329, 4242432435)
 """SipHash-1-3's keys of fingerprints; those of buckets are 0."""
@@ -72,7 +75,7 @@ class PartitionIndexFile:
         It is missing, or cannot be read.
     """
 
-    def __init__(self, folder: str, filesystem: object | None = None):
+    def __init__(self, folder: str, filesystem: FileSystem | None = None):
         self._folder, self._filesystem = folder.rstrip("/"), filesystem
         path = f"{self._folder}/partitions.data"
         with open_source(path, filesystem) as source:

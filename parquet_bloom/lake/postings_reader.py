@@ -13,6 +13,7 @@ import threading
 from collections import OrderedDict
 from collections.abc import Iterator
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,6 +25,9 @@ from . import json_checks as strict
 from .index_part import END_BYTES, PartInfo, PartMatches, PartReader, Sections
 from .postings_writer import KIND, LAST_HASH, MEMORY_LIMIT, PartShape, unpack_units, write_sorted
 from .sorted_runs import sort_once
+
+if TYPE_CHECKING:
+    from ..util.given_types import FileSystem
 
 _NO_QUERIES = np.empty(0, np.intp)
 _NO_UNITS = np.empty(0, np.uint32)
@@ -210,7 +214,7 @@ class PostingsReader(PartReader):
     def __init__(
         self,
         path: str,
-        filesystem: object | None = None,
+        filesystem: FileSystem | None = None,
         expected_bytes: int | None = None,
         directory_bytes: int = MOST_BYTES,
         entry: Entry | None = None,
@@ -485,7 +489,7 @@ class PostingsReader(PartReader):
 def merge(
     parts: list[tuple[PostingsReader, NDArray[np.int64]]],
     path: str,
-    filesystem: object | None,
+    filesystem: FileSystem | None,
     shape: PartShape,
     memory_limit: int = MEMORY_LIMIT,
     scratch_folder: str | os.PathLike[str] | None = None,

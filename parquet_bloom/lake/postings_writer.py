@@ -7,6 +7,7 @@ import os
 from array import array
 from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,6 +19,9 @@ from ..errors import BrokenIndexError, ParquetBloomError
 from ..storage.spill import SpillFile, SpillRun
 from .index_part import PartInfo, PartWriter, SectionWriter
 from .sorted_runs import SortedRuns
+
+if TYPE_CHECKING:
+    from ..util.given_types import FileSystem
 
 _SUM_BYTES = 4
 
@@ -239,7 +243,7 @@ class _Blocks:
 
 def write_sorted(
     path: str,
-    filesystem: object | None,
+    filesystem: FileSystem | None,
     keys: Iterable[NDArray[np.uint64]],
     shape: PartShape,
     scratch_folder: str | os.PathLike[str] | None = None,
@@ -301,7 +305,7 @@ class PostingsWriter(PartWriter):
     def __init__(
         self,
         path: str,
-        filesystem: object | None,
+        filesystem: FileSystem | None,
         prefix_bits: int,
         memory_limit: int = MEMORY_LIMIT,
         scratch_folder: str | os.PathLike[str] | None = None,

@@ -8,7 +8,7 @@ import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
@@ -25,6 +25,9 @@ from ..predicate.pruning_statistics import KeyHasher, PruningStatistics
 from .orc_schema import OrcLeaf
 from .orc_statistics import GREGORIAN_DAY, SETTLED_MS, ZONED_MS
 from .orc_tail import BLOOM_FILTER, FILTER_KINDS, OrcTail
+
+if TYPE_CHECKING:
+    from ..util.given_types import ArrowScalar, Values
 
 DAY_MS = 86_400_000
 
@@ -357,7 +360,7 @@ class OrcFilter:
             return 0.0
         return -self.num_bits / self.num_hash_functions * math.log1p(-fill) if fill < 1 else math.inf
 
-    def check(self, values: object) -> NDArray[np.bool_]:
+    def check(self, values: Values | ArrowScalar) -> NDArray[np.bool_]:
         """Return which values may be in the row group: all if the filter is not trusted; NULL and NaN always.
 
         Parameters

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
 from types import TracebackType
-from typing import Self
+from typing import TYPE_CHECKING, Self
 
 from ..errors import MalformedOrcError, ParquetBloomError
 from ..file.file_columns import find_leaf
@@ -30,6 +30,9 @@ from .orc_tail import (
     read_tail,
 )
 from .row_indexes import FILTER_STREAMS, IndexStreams, list_columns
+
+if TYPE_CHECKING:
+    from ..util.given_types import FileSystem
 
 
 class OrcFile:
@@ -208,7 +211,7 @@ class OrcFile:
 
 def open(
     path: str | os.PathLike[str],
-    filesystem: object = None,
+    filesystem: FileSystem | None = None,
     *,
     storage_options: Mapping[str, object] | None = None,
 ) -> OrcFile:

@@ -20,6 +20,8 @@ from .orc_tail import OrcRowGroup
 
 if TYPE_CHECKING:
     from pyarrow import orc
+
+    from ..util.given_types import FileSystem
 else:
     orc = late_module("pyarrow.orc")
 
@@ -108,7 +110,7 @@ def verify(
     path: str | os.PathLike[str],
     data: bool = False,
     columns: Iterable[str] | None = None,
-    filesystem: object = None,
+    filesystem: FileSystem | None = None,
     progress: Progress | None = None,
     *,
     storage_options: Mapping[str, object] | None = None,

@@ -13,11 +13,14 @@ import pkgutil
 import re
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import asdict
-from typing import Any, NamedTuple, TypedDict
+from typing import TYPE_CHECKING, Any, NamedTuple, TypedDict
 
 from ..errors import printable
 from ..storage import create
 from .cell_states import CellState
+
+if TYPE_CHECKING:
+    from ..util.given_types import FileSystem
 
 
 class CellMap(TypedDict):
@@ -105,7 +108,7 @@ def render_page(report: Report) -> str:
     return re.sub(r"\{(\w+)\}", lambda name: parts[name[1]], _read_resource("page.html"))
 
 
-def write_page(report: Report, output: str | os.PathLike[str] | None, filesystem: Any) -> str:
+def write_page(report: Report, output: str | os.PathLike[str] | None, filesystem: FileSystem | None) -> str:
     """Render a report, and write it to a file unless `output` is None."""
     text = render_page(report)
     if output is not None:

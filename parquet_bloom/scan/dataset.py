@@ -41,9 +41,12 @@ from .scan_options import ScanOptions
 from .scan_source import ScanSource, fix_row_schema
 
 if TYPE_CHECKING:
+    import os
+
     import polars as pl
 
     from ..tables.table_snapshot import Table
+    from ..util.given_types import DatasetSource, FileSystem, Predicate, RowKeys, Rows, Values
     from . import polars_frame
     from .lookup import key_lookups
     from .plan.index_level import Index
@@ -136,7 +139,7 @@ class Dataset(ds.UnionDataset):  # type: ignore[misc]
 
     def scan(
         self,
-        where: object = None,
+        where: Predicate | None = None,
         columns: Sequence[str] | None = None,
         *,
         timezone: str = "UTC",
@@ -164,6 +167,12 @@ class Dataset(ds.UnionDataset):  # type: ignore[misc]
         ------
         PredicateError
             The predicate cannot be parsed.
+
+        Examples
+        --------
+        >>> scan = parquet_bloom.dataset("lake").scan("id = 1401181143", ["id", "country"])
+        >>> scan.to_arrow().to_pylist()
+        [{'id': 1401181143, 'country': 'pl'}]
         """
         node = None if where is None else parse(where, dialect=dialect)
         if self._condition is not None:
@@ -179,7 +188,7 @@ class Dataset(ds.UnionDataset):  # type: ignore[misc]
     def get(
         self,
         column: str | Sequence[str],
-        keys: object,
+        keys: RowKeys,
         columns: Sequence[str] | None = None,
         *,
         timezone: str = "UTC",
@@ -212,13 +221,18 @@ class Dataset(ds.UnionDataset):  # type: ignore[misc]
             A key is null, or cannot be compared with the column.
         UnknownColumnError
             There is no such column.
+
+        Examples
+        --------
+        >>> parquet_bloom.dataset("lake").get("id", [1401181143], ["country"]).to_pylist()
+        [{'country': 'pl'}]
         """
         return self._lookups.get(column, keys, columns, timezone=timezone, threads=threads)
 
     def locate(
         self,
         column: str | Sequence[str],
-        keys: object,
+        keys: RowKeys | os.PathLike[str],
         *,
         timezone: str = "UTC",
         threads: int | None = None,
@@ -252,13 +266,18 @@ class Dataset(ds.UnionDataset):  # type: ignore[misc]
             A key is null, or cannot be compared with the column, or the column has no single values.
         UnknownColumnError
             There is no such column.
+
+        Examples
+        --------
+        >>> parquet_bloom.dataset("lake").locate("id", 1401181143).to_pylist()
+        [{'key': 1401181143, 'path': 'lake/day=2026-01-30/a.parquet', 'row_group': 0, 'row': 7}]
         """
         return self._lookups.make_locator(column, timezone, threads, progress).read_table(keys)
 
     def locate_batches(
         self,
         column: str | Sequence[str],
-        keys: object,
+        keys: RowKeys | os.PathLike[str],
         *,
         timezone: str = "UTC",
         threads: int | None = None,
@@ -605,12 +624,12 @@ def _in_memory(dataset: ds.Dataset) -> ds.Dataset:
 
 
 def dataset(
-    source: object,
+    source: DatasetSource | None,
     *,
     index: Index | None = None,
     zones: Zones | None = None,
     partitioning: Literal["hive"] | None = "hive",
-    filesystem: object | None = None,
+    filesystem: FileSystem | None = None,
     storage_options: Mapping[str, object] | None = None,
     cache: MetadataCache | None = SHARED_CACHE,
     schema: pa.Schema | None = None,
@@ -640,6 +659,14 @@ def dataset(
     ------
     ParquetBloomError
         There are no files, a file cannot be read, or the files' columns do not fit into one schema.
+
+    Examples
+    --------
+    >>> scan = parquet_bloom.dataset("lake").scan("id = 1401181143", ["id", "country"])
+    >>> scan.to_arrow().to_pylist()
+    [{'id': 1401181143, 'country': 'pl'}]
+    >>> len(parquet_bloom.dataset("lake").files)
+    4
     """
     files = ScanSource(source, filesystem, storage_options, index, zones, partitioning, cache, variant=variant)
     return Dataset.open(files.resolve(), schema)
@@ -651,7 +678,7 @@ def require_dataset(value: object) -> None:
         raise ParquetBloomError(f"give a dataset, as parquet_bloom.dataset returns, got {type(value).__name__}")
 
 
-def semi_join(dataset: Dataset, keys: Any, on: str) -> Scan:
+def semi_join(dataset: Dataset, keys: Values | Rows, on: str) -> Scan:
     """Return a scan of the rows of a dataset whose key is one of some keys: one side of a join, pruned by the other.
 
     Parameters
@@ -667,11 +694,18 @@ def semi_join(dataset: Dataset, keys: Any, on: str) -> Scan:
         The keys are not values that a predicate can have.
     ParquetBloomError
         The first argument is not a dataset, or the table has no such column.
+
+    Examples
+    --------
+    >>> lake = parquet_bloom.dataset("lake")
+    >>> parquet_bloom.semi_join(lake, [1401181143, -1], on="id").count_rows()
+    1
     """
     require_dataset(dataset)
     names = getattr(keys, "column_names", getattr(keys, "columns", None))
     if names is not None:
         if on not in list(names):
             raise ParquetBloomError(f"the table of keys has no column {on!r}")
-        keys = keys[on]
+        frame: Any = keys  # of any library
+        keys = frame[on]
     return dataset.scan(In(on, from_collection(keys)))

@@ -36,6 +36,8 @@ from .model.scan_plan import FilePlan
 
 if TYPE_CHECKING:
     import difflib
+
+    from ..util.given_types import FileSystem
 else:
     difflib = late_module("difflib")
 
@@ -58,7 +60,7 @@ def find_column_type(
     paths: Sequence[str],
     partitions: Partitions,
     *,
-    filesystem: object | None,
+    filesystem: FileSystem | None,
     cache: MetadataCache | None,
     case_sensitive: bool = True,
 ) -> FoundType:
@@ -112,7 +114,12 @@ def find_column_type(
 
 
 def make_unknown_column_error(
-    name: str, paths: Sequence[str], partitions: Partitions, *, filesystem: object | None, cache: MetadataCache | None
+    name: str,
+    paths: Sequence[str],
+    partitions: Partitions,
+    *,
+    filesystem: FileSystem | None,
+    cache: MetadataCache | None,
 ) -> UnknownColumnError:
     """Return the error for a name that no file has, with the columns that it resembles."""
     names = [*partitions.schema.names, *_collect_names(paths[:_FILES_FOR_NAMES], filesystem, cache)]
@@ -121,7 +128,7 @@ def make_unknown_column_error(
     return UnknownColumnError(f"no such column{in_files}{suggest_names(name, names)}", path=path, column=name)
 
 
-def _collect_names(paths: Iterable[str], filesystem: object | None, cache: MetadataCache | None) -> Iterator[str]:
+def _collect_names(paths: Iterable[str], filesystem: FileSystem | None, cache: MetadataCache | None) -> Iterator[str]:
     """Yield the dotted names of all columns and of the groups around them."""
     for path in paths:
         try:
@@ -133,7 +140,7 @@ def _collect_names(paths: Iterable[str], filesystem: object | None, cache: Metad
             yield from (".".join(leaf[: depth + 1]) for depth in range(len(leaf)))
 
 
-def _open(path: str, filesystem: object | None, cache: MetadataCache | None) -> Source:
+def _open(path: str, filesystem: FileSystem | None, cache: MetadataCache | None) -> Source:
     """Open a file; an object whose footer is cached, without a request."""
     known = None if cache is None else entry_for_identity(path, filesystem, cache.last_identity(path))
     return open_source(path, filesystem, known)
@@ -461,7 +468,7 @@ class Projection:
     def find_elsewhere(
         self,
         plans: Sequence[FilePlan],
-        filesystem: object | None,
+        filesystem: FileSystem | None,
         cache: MetadataCache | None,
         note: Callable[[Source], None],
     ) -> list[pa.Schema]:

@@ -15,6 +15,7 @@ from .model.scan_plan import Decoded, FilePlan, RowGroupPlan, ScanPlan, summariz
 
 if TYPE_CHECKING:
     from ..page import report_page
+    from ..util.given_types import FileSystem
     from . import notebook_view, plan_document
 else:
     notebook_view = late_module("parquet_bloom.scan.notebook_view")
@@ -28,7 +29,7 @@ class PageOptions(TypedDict, total=False):
 
     check: bool
     asked_fpp: float | None
-    filesystem: object | None
+    filesystem: FileSystem | None
     progress: Callable[[int, int], None] | None
 
 
@@ -121,7 +122,7 @@ class PruneReport(ScanPlan, TabularReport):
         *,
         check: bool = False,
         asked_fpp: float | None = None,
-        filesystem: object | None = None,
+        filesystem: FileSystem | None = None,
         progress: Callable[[int, int], None] | None = None,
     ) -> str:
         """Render the report as a self-contained page: a picture of its row groups, and figures of the filters.

@@ -38,6 +38,7 @@ from .scan_options import ScanOptions
 from .scan_source import ScanSource, fix_schema
 
 if TYPE_CHECKING:
+    from ..util.given_types import DatasetSource, FileSystem
     from .plan.index_level import Index
     from .plan.zone_level import Zones
 
@@ -277,9 +278,9 @@ class _Translation:
 
 
 def scan_polars(
-    paths: object,
+    paths: DatasetSource | None,
     *,
-    filesystem: object | None = None,
+    filesystem: FileSystem | None = None,
     storage_options: Mapping[str, object] | None = None,
     timezone: str = "UTC",
     cache: MetadataCache | None = SHARED_CACHE,
@@ -312,6 +313,13 @@ def scan_polars(
     ------
     ParquetBloomError
         As in `prune`; polars is not installed; or the files' columns do not fit into one schema.
+
+    Examples
+    --------
+    >>> import polars as pl
+    >>> frame = parquet_bloom.scan_polars("lake").filter(pl.col("id") == 1401181143)
+    >>> frame.select("country").collect().to_dicts()
+    [{'country': 'pl'}]
     """
     source = ScanSource(paths, filesystem, storage_options, index, zones, partitioning, cache, variant=variant)
     return scan_source(*fix_schema(source.resolve()), timezone)

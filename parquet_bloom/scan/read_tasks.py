@@ -25,6 +25,7 @@ from .model.scan_plan import PARQUET, FilePlan, RowGroupPlan
 from .scan_options import Limits
 
 if TYPE_CHECKING:
+    from ..util.given_types import FileSystem
     from .decode.orc_decoder import OrcData
 
 T = TypeVar("T", bound="PlannedFiles | ParquetData | OrcData")
@@ -308,7 +309,7 @@ class TaskPlanner:
     threads, is_remote : how many threads read, and whether the files are not local.
     """
 
-    filesystem: object | None
+    filesystem: FileSystem | None
     cache: MetadataCache | None
     find_kind: Callable[[DataFile], FileKind | None]
     note: Callable[[Source], None]

@@ -151,6 +151,14 @@ class Scan(ArrowExport):
 
     Whatever takes Arrow's PyCapsule interface takes a scan as a table, in batches as they are read:
     `pyarrow.table(scan)`, `polars.DataFrame(scan)`, `duckdb.sql("FROM scan")` by the variable's name.
+
+    Examples
+    --------
+    >>> scan = parquet_bloom.dataset("lake").scan("id = 1401181143")
+    >>> scan.plan().selected
+    {'lake/day=2026-01-30/a.parquet': [0]}
+    >>> scan.count_rows()
+    1
     """
 
     def __init__(

@@ -16,15 +16,16 @@ from .scan_options import ScanOptions
 from .scan_source import ScanSource
 
 if TYPE_CHECKING:
+    from ..util.given_types import DatasetSource, FileSystem, Predicate
     from .plan.index_level import Index
     from .plan.zone_level import Zones
 
 
 def prune(
-    paths: object,
-    where: object,
+    paths: DatasetSource | None,
+    where: Predicate,
     *,
-    filesystem: object | None = None,
+    filesystem: FileSystem | None = None,
     storage_options: Mapping[str, object] | None = None,
     timezone: str = "UTC",
     dialect: str | None = None,
@@ -92,6 +93,11 @@ def prune(
         There is no such path, or no index or zones at the given path.
     ParquetBloomError
         A file is neither a Parquet nor an ORC file, or cannot be read.
+
+    Examples
+    --------
+    >>> parquet_bloom.prune("lake", "id = 1401181143").selected
+    {'lake/day=2026-01-30/a.parquet': [0]}
     """
     source = ScanSource(paths, filesystem, storage_options, index, zones, partitioning, cache).resolve()
     options = ScanOptions(timezone, not case_sensitive, threads, progress, on_error)
@@ -99,11 +105,11 @@ def prune(
 
 
 def read_table(
-    paths: object,
-    where: object,
+    paths: DatasetSource | None,
+    where: Predicate,
     columns: Sequence[str] | None = None,
     *,
-    filesystem: object | None = None,
+    filesystem: FileSystem | None = None,
     storage_options: Mapping[str, object] | None = None,
     timezone: str = "UTC",
     dialect: str | None = None,
@@ -150,6 +156,11 @@ def read_table(
     ParquetBloomError
         As in `prune`; or there are no files, as in `dataset` (a Delta or Iceberg table without files has no rows); or
         it cannot be determined which rows of a file a Delta or Iceberg table has deleted.
+
+    Examples
+    --------
+    >>> parquet_bloom.read_table("lake", "id = 1401181143", ["id", "country"]).to_pylist()
+    [{'id': 1401181143, 'country': 'pl'}]
     """
     source = ScanSource(paths, filesystem, storage_options, index, zones, partitioning, cache, variant=variant)
     options = ScanOptions(timezone, not case_sensitive, threads, progress)

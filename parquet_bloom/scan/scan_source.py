@@ -31,7 +31,7 @@ from ..storage import (
     resolve_filesystem,
 )
 from ..storage.confined import ConfinedFiles, is_in_place, leads_inside
-from ..storage.paths import GivenPaths, as_arrow_filesystem, resolve_given_path
+from ..storage.paths import as_arrow_filesystem, resolve_given_path
 from ..tables.names_in_files import is_same_column
 from ..tables.open_table import find_table
 from ..tables.table_footers import TableFooters, as_table_footers
@@ -57,6 +57,7 @@ if TYPE_CHECKING:
 
     from ..lake.index_pruning import Means
     from ..tables.table_snapshot import Table
+    from ..util.given_types import FileSystem, Paths
     from .plan import index_level, zone_level
     from .plan.index_level import Index, IndexView
     from .plan.zone_level import Zones
@@ -88,7 +89,7 @@ class ScanSource:
     """
 
     paths: Any
-    filesystem: object | None = None
+    filesystem: FileSystem | None = None
     storage_options: Mapping[str, object] | None = field(default=None, repr=False)
     index: Index | None = None
     zones: Zones | None = None
@@ -277,7 +278,7 @@ class ScanSource:
         partitions = self.find_partitions(list(map(_PATH, entries)), paths)
         return SourceListing(entries, filesystem, partitions, requests=requests.number)
 
-    def find_partitions(self, files: Sequence[str], given: GivenPaths) -> Partitions:
+    def find_partitions(self, files: Sequence[str], given: Paths) -> Partitions:
         """Return the partition columns of files; see `Partitions`."""
         return Partitions(files, given, self.partition_columns) if self.partitioning else Partitions(())
 
@@ -393,7 +394,7 @@ def _make_field_nullable(field: pa.Field) -> pa.Field:
 
 
 def _cache_local_footers(
-    paths: Sequence[str], filesystem: object | None, cache: MetadataCache
+    paths: Sequence[str], filesystem: FileSystem | None, cache: MetadataCache
 ) -> list[BloomFile | None]:
     """Read the footers of files into a cache; None for files that have to be opened one by one."""
     has_to_ask = isinstance(filesystem, ConfinedFiles)

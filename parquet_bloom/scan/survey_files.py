@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Collection, Iterable, Mapping
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, cast
 
 from ..core.bloom.variants import Variant
 from ..errors import NotParquetError, ParquetBloomError
@@ -18,7 +18,6 @@ from ..file.metadata_cache import MetadataCache
 from ..file.verify_file import VerifyReport, verify_parquet
 from ..storage import list_files, open_source, resolve_filesystem
 from ..storage.listing import as_path_list
-from ..storage.paths import GivenPath
 from ..tables.open_table import find_table
 from ..tables.table_footers import as_table_footers
 from ..tables.table_snapshot import Table, TableColumn, TableSnapshot
@@ -29,16 +28,17 @@ from .model.data_file import open_any
 if TYPE_CHECKING:
     from .. import orc
     from ..orc import orc_survey
+    from ..util.given_types import FilePath, FileSystem, Paths, TableObject
 else:
     orc = late_module("parquet_bloom.orc")
     orc_survey = late_module("parquet_bloom.orc.orc_survey")
 
 
 def survey(
-    path: GivenPath,
+    path: FilePath,
     sample: int | None = None,
     columns: Collection[str] | None = None,
-    filesystem: object | None = None,
+    filesystem: FileSystem | None = None,
     storage_options: Mapping[str, object] | None = None,
     table_columns: tuple[TableColumn, ...] | None = None,
 ) -> FileSurvey:
@@ -56,12 +56,12 @@ def survey(
 
 
 def advise(
-    paths: Any,
+    paths: Paths | TableObject,
     columns: Iterable[str] | None = None,
     *,
     sample: int = SAMPLE,
     fpp: float = 0.01,
-    filesystem: object | None = None,
+    filesystem: FileSystem | None = None,
     storage_options: Mapping[str, object] | None = None,
     progress: Callable[[int, int], None] | None = None,
     threads: int | None = None,
@@ -97,11 +97,19 @@ def advise(
         There are no such files, or a table tracks them in its metadata.
     UnknownColumnError
         No file has one of the columns.
+
+    Examples
+    --------
+    >>> advice = parquet_bloom.advise("lake")
+    >>> advice["id"].reason
+    'all 8 row groups with values have a filter already'
+    >>> advice.command
+    'parquet-bloom embed lake --column request --in-place'
     """
     look: Callable[..., FileSurvey] = survey
     table, arguments = find_table(paths, storage_options), None
     if table is None:
-        path_list = as_path_list(paths)
+        path_list = as_path_list(cast("Paths", paths))
         filesystem = resolve_filesystem(filesystem, storage_options)
         files = list_files(path_list, filesystem)
     else:
@@ -120,8 +128,8 @@ def advise(
 
 
 def _find_filesystem(
-    table: Table, snapshot: TableSnapshot, filesystem: object | None, storage_options: Mapping[str, object] | None
-) -> object | None:
+    table: Table, snapshot: TableSnapshot, filesystem: FileSystem | None, storage_options: Mapping[str, object] | None
+) -> FileSystem | None:
     """Return the file system of a table's files: what is given, or what the table or its catalog says."""
     if filesystem is None:
         storage_options = storage_options or table.storage_options or snapshot.storage_options
@@ -136,10 +144,10 @@ def _survey_file(task: SurveyTask, path: str) -> tuple[str, FileSurvey | None, s
 
 
 def verify(
-    paths: Any,
+    paths: Paths | TableObject,
     data: bool = False,
     columns: str | Iterable[str] | None = None,
-    filesystem: object | None = None,
+    filesystem: FileSystem | None = None,
     progress: Progress | None = None,
     *,
     storage_options: Mapping[str, object] | None = None,
@@ -181,33 +189,40 @@ def verify(
         As in `prune`.
     ParquetBloomError
         The file or its footer cannot be read. Problems of filters are reported, not raised.
+
+    Examples
+    --------
+    >>> parquet_bloom.verify("lake").ok
+    True
     """
     parse_variant(variant)
     names = None if columns is None else [columns] if isinstance(columns, str) else [*columns]
     table = find_table(paths, storage_options)
     footers = None
+    files: Paths
     if table is not None:
         snapshot = table.read_snapshot()
         filesystem = _find_filesystem(table, snapshot, filesystem, storage_options)
-        paths, footers = [file.path for file in snapshot.files], as_table_footers(None, snapshot.columns)
+        files, footers = [file.path for file in snapshot.files], as_table_footers(None, snapshot.columns)
     else:
+        files = cast("Paths", paths)
         filesystem = resolve_filesystem(filesystem, storage_options)
 
-    def verify_one(path: GivenPath, progress: Progress | None, threads: int) -> VerifyReport:
+    def verify_one(path: FilePath, progress: Progress | None, threads: int) -> VerifyReport:
         return verify_file(path, data, names, filesystem, progress, variant, footers)
 
     run = RunOptions(filesystem, threads, progress, on_error, waits=True)
-    report = process_paths(paths, verify_one, VerifyReport.combine, run)
+    report = process_paths(files, verify_one, VerifyReport.combine, run)
     if table is not None:
         report.path = table.name
     return report
 
 
 def verify_file(
-    path: GivenPath,
+    path: FilePath,
     data: bool,
     columns: Iterable[str] | None,
-    filesystem: object | None,
+    filesystem: FileSystem | None,
     progress: Progress | None,
     variant: Variant | str | None = None,
     footers: MetadataCache | None = None,

@@ -10,6 +10,7 @@ import os
 import re
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
+from typing import TYPE_CHECKING
 
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
@@ -19,6 +20,9 @@ from ..redaction import remember
 from ..storage import Entry, is_local, is_url, list_entries, open_source
 from ..storage.confined import ANY_DEPTH, ConfinedFolders, list_confined, matches_parts, split_path
 from .error_responses import ApiError, error_response
+
+if TYPE_CHECKING:
+    from ..util.given_types import FileSystem
 
 VARIABLE = "PARQUET_BLOOM_TOKEN"
 """The environment variable that holds a token."""
@@ -235,7 +239,7 @@ class AllowedPaths:
         self.folders = ConfinedFolders(path for _, path in local if path is not None)
         self._urls = [split_path(name_of(root)) for root, path in local if path is None]
 
-    def find_files(self, paths: Sequence[str], filesystem: object | None) -> list[Entry]:
+    def find_files(self, paths: Sequence[str], filesystem: FileSystem | None) -> list[Entry]:
         """Return the files that paths mean, if all of them are allowed.
 
         Raises
@@ -256,7 +260,7 @@ class AllowedPaths:
                 entries |= {entry.path: entry for entry in self._list_local(path, filesystem)}
         return list(entries.values())
 
-    def _list_local(self, path: str, filesystem: object | None) -> Iterable[Entry]:
+    def _list_local(self, path: str, filesystem: FileSystem | None) -> Iterable[Entry]:
         if ".." in path.split("/"):
             raise outside(path)
         if path.split("/").count(ANY_DEPTH) > _MAX_DEPTHS:

@@ -9,7 +9,7 @@ import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
-from typing import NamedTuple, TypeVar
+from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 from ..errors import ParquetBloomError
 from ..lake.expression_keys import find_value_type
@@ -25,6 +25,9 @@ from .request_body import Budget, check_timezone, parse_body, parse_literals, pa
 from .request_guards import AllowedPaths
 from .served_rows import GetQuery, RowLookups, rows_error
 from .service_settings import Settings
+
+if TYPE_CHECKING:
+    from ..util.given_types import FileSystem
 
 R = TypeVar("R")
 
@@ -111,7 +114,7 @@ class Service:
     metrics : counts of what the service has done; changed on the event loop only.
     """
 
-    def __init__(self, index: LakeIndex, settings: Settings, lake_filesystem: object | None = None):
+    def __init__(self, index: LakeIndex, settings: Settings, lake_filesystem: FileSystem | None = None):
         self.index = index
         self.settings = settings
         self.budget = Budget(settings)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Literal
 
 from pyspark.sql import SparkSession
 
@@ -29,23 +29,26 @@ from ..tables.table_snapshot import Table, TableFiles
 from .jobs.index_job import SegmentJobs
 from .jobs.run_files import resolve_paths
 
+if TYPE_CHECKING:
+    from ..util.given_types import Lake, Paths, TableObject
+
 TASK_MEMORY = 256 * 1024 * 1024
 
 
 def build_index(
     spark: SparkSession,
-    paths: Any,
+    paths: Paths | TableObject | TableFiles | None,
     columns: Sequence[str] | str,
     output: str | os.PathLike[str],
     *,
-    lake: Any = None,
+    lake: Lake | None = None,
     layout: Literal["postings"] = "postings",
     granularity: Literal["file", "row_group", "zone"] | None = None,
     zone_rows: int | None = None,
     remainder_bits: int | None = None,
     expected_values: int | None = None,
-    storage_options: Mapping[str, Any] | None = None,
-    index_storage_options: Mapping[str, Any] | None = None,
+    storage_options: Mapping[str, object] | None = None,
+    index_storage_options: Mapping[str, object] | None = None,
     memory_limit: int = TASK_MEMORY,
     slices: int | None = None,
 ) -> AppendReport:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
 
 from ..change.commit_rows import DeletesPlanner, FileRewriter, Mode, WriteAnew
 from ..change.delete_rows import Appended, DeleteReport, check_arguments, delete_found
@@ -17,25 +17,27 @@ from .jobs.run_files import run
 from .search_rows import ExecutorSearch
 
 if TYPE_CHECKING:
+    import os
+
     from pyiceberg.catalog import Catalog
 
-    from ..tables.embed.embed_table import GivenTable
+    from ..util.given_types import Predicate, RowKeys, TableSource
 
 
 def delete(
     spark: SparkSession,
-    table: GivenTable,
-    keys: object = None,
+    table: TableSource,
+    keys: DataFrame | RowKeys | os.PathLike[str] | None = None,
     on: str | Sequence[str] | None = None,
     *,
-    where: object = None,
+    where: Predicate | None = None,
     dialect: str | None = None,
     mode: Mode = "hide",
     dry_run: bool = False,
     retries: int = 10,
     appended: Appended = "take",
     catalog: Catalog | str | None = None,
-    storage_options: Mapping[str, Any] | None = None,
+    storage_options: Mapping[str, object] | None = None,
     timezone: str = "UTC",
 ) -> DeleteReport:
     """Delete the rows of a Delta or Iceberg table that have one of some keys, or meet a predicate, by one commit.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from pyspark.sql import SparkSession
 
@@ -21,16 +21,16 @@ from .jobs.run_files import run
 if TYPE_CHECKING:
     from pyiceberg.catalog import Catalog
 
-    from ..tables.embed.embed_table import GivenTable
+    from ..util.given_types import FileSystem, Predicate, TableSource
 
 
 def embed_table(
     spark: SparkSession,
-    table: GivenTable,
+    table: TableSource,
     columns: Columns,
     *,
     fpp: float = 0.01,
-    where: object = None,
+    where: Predicate | None = None,
     max_files: int | None = None,
     max_bytes: int | None = None,
     commit_bytes: int = COMMIT_BYTES,
@@ -38,7 +38,7 @@ def embed_table(
     set_property: bool = False,
     dry_run: bool = False,
     catalog: Catalog | str | None = None,
-    storage_options: Mapping[str, Any] | None = None,
+    storage_options: Mapping[str, object] | None = None,
 ) -> EmbedTableReport:
     """Embed Bloom filters into the files of a Delta or Iceberg table, by one commit that changes no row.
 
@@ -97,7 +97,7 @@ class _WriteFile:
 
     columns: FilterColumns
     paths: Mapping[str, tuple[int, str]]
-    filesystem: object | None
+    filesystem: FileSystem | None
     dry_run: bool
 
     def __call__(self, path: str) -> _NewFile | None:

@@ -5,9 +5,9 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
 
 from ..change.erase_files import EraseRequest, Outcomes, RowEraser, erase_found
 from ..change.erase_report import EraseReport
@@ -20,20 +20,23 @@ from ..storage.paths import as_utf8
 from .jobs.run_files import resolve_paths, run
 from .search_rows import ExecutorSearch
 
+if TYPE_CHECKING:
+    from ..util.given_types import Paths, Predicate, RowKeys
+
 _CHANGED = "it has changed since its rows were located; run again"
 
 
 def erase(
     spark: SparkSession,
-    lake: Any,
-    keys: object = None,
+    lake: Paths,
+    keys: DataFrame | RowKeys | os.PathLike[str] | None = None,
     on: str | Sequence[str] | None = None,
     *,
-    where: object = None,
+    where: Predicate | None = None,
     dialect: str | None = None,
     output: str | os.PathLike[str] | None = None,
     dry_run: bool = False,
-    storage_options: Mapping[str, Any] | None = None,
+    storage_options: Mapping[str, object] | None = None,
     timezone: str = "UTC",
 ) -> EraseReport:
     """Erase rows from Parquet files: those of keys, those that match a predicate, or those that do both.

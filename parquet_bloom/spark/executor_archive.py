@@ -18,11 +18,14 @@ from gzip import GzipFile
 from importlib import metadata
 from importlib.machinery import EXTENSION_SUFFIXES
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
 from ..errors import ParquetBloomError
 from ..storage import Rewrite, create, is_url, open_source
+
+if TYPE_CHECKING:
+    from ..util.given_types import FileSystem
 
 PACKAGE = "parquet-bloom"
 ROOT = Path(__file__).parents[1]
@@ -255,7 +258,7 @@ def write_archive(
     *,
     extras: Collection[str] = (),
     without: Collection[str] = (),
-    filesystem: object | None = None,
+    filesystem: FileSystem | None = None,
     progress: Callable[[int, int], None] | None = None,
 ) -> ArchiveReport:
     """Pack this package and the distributions that it needs, except pyspark, into an archive for PYTHONPATH.

@@ -6,7 +6,7 @@ import time
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from pyspark.sql import SparkSession
 
@@ -25,6 +25,9 @@ from .jobs.file_tasks import Outcome, find_sizes
 from .jobs.run_files import find_files, run
 from .session.session_settings import ignores_case, path_list
 
+if TYPE_CHECKING:
+    from ..util.given_types import Paths
+
 
 def match_columns(file: BloomFile, names: Iterable[str], ignore_case: bool) -> dict[str, str]:
     """Return {requested name: the file's spelling} for the requested columns that a file has."""
@@ -42,7 +45,7 @@ _MAX_DRIVER_FILES = 32  # files that the driver opens to check the columns; a jo
 
 def embed(
     spark: SparkSession,
-    paths: Any,
+    paths: Paths,
     columns: Columns,
     *,
     fpp: float = 0.01,
@@ -50,7 +53,7 @@ def embed(
     keep_footer: bool = False,
     power_of_two: bool = True,
     dry_run: bool = False,
-    storage_options: Mapping[str, Any] | None = None,
+    storage_options: Mapping[str, object] | None = None,
 ) -> EmbedJobReport:
     """Embed Bloom filters into every Parquet file below a path, in one job on Spark's executors.
 
@@ -86,6 +89,11 @@ def embed(
         A column's type cannot have a filter. Nothing was changed.
     ParquetBloomError
         The Spark job failed. Files that were finished keep their filters; run it again for the others.
+
+    Examples
+    --------
+    >>> from parquet_bloom import spark as bloom  # doctest: +SKIP
+    >>> print(bloom.embed(spark, "lake", ["id"]))  # doctest: +SKIP
     """
     started = time.perf_counter()
     options = parse_columns(columns, FilterOptions(fpp, None, power_of_two))
@@ -211,12 +219,12 @@ def _make_result(outcome: Outcome[FileResult]) -> FileResult:
 
 def advise(
     spark: SparkSession,
-    paths: Any,
+    paths: Paths,
     columns: Iterable[str] | None = None,
     *,
     sample: int = SAMPLE,
     fpp: float = 0.01,
-    storage_options: Mapping[str, Any] | None = None,
+    storage_options: Mapping[str, object] | None = None,
 ) -> AdviceReport:
     """Recommend columns that deserve filters, with reasons: `parquet_bloom.advise` as one job on Spark's executors.
 
@@ -254,11 +262,11 @@ def advise(
 
 def verify(
     spark: SparkSession,
-    paths: Any,
+    paths: Paths,
     data: bool = True,
     *,
     columns: Iterable[str] | None = None,
-    storage_options: Mapping[str, Any] | None = None,
+    storage_options: Mapping[str, object] | None = None,
 ) -> VerifyJobReport:
     """Check the filters of every Parquet file below a path, in one job on Spark's executors.
 

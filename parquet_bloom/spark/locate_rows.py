@@ -8,7 +8,7 @@ from collections.abc import Generator, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field
 from functools import reduce
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
@@ -31,6 +31,9 @@ from .plan.index_evidence import Index
 from .semi_join import is_comparable
 from .session.session_settings import SparkField, find_field, ignores_case, local_path, quote
 from .spark_arrow import arrow_field, conform, spark_type
+
+if TYPE_CHECKING:
+    from ..util.given_types import Paths, TableObject
 
 
 @shown_redacted
@@ -75,12 +78,12 @@ SENT_KEYS = 1_000_000
 
 def locate(
     spark: SparkSession,
-    paths: Any,
+    paths: Paths | TableObject | None,
     column: str | Sequence[str],
     keys: DataFrame,
     *,
     index: Index | None = None,
-    storage_options: Mapping[str, Any] | None = None,
+    storage_options: Mapping[str, object] | None = None,
     max_keys: int = SENT_KEYS,
 ) -> DataFrame:
     """Find the physical positions of all rows with any of some keys: `Dataset.locate` as a job, for any number of keys.

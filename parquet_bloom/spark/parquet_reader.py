@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql.types import StructType
@@ -25,16 +25,19 @@ from .plan.spark_planner import ProbeOn, ScanPlanner
 from .session.jvm import is_classic
 from .session.session_settings import CannotPush, log, path_list, select_columns
 
+if TYPE_CHECKING:
+    from ..util.given_types import Paths, Predicate
+
 
 def read_parquet(
     spark: SparkSession,
-    paths: Any,
-    where: Any = None,
+    paths: Paths,
+    where: Column | Predicate | None = None,
     *,
     schema: StructType | str | None = None,
     base_path: str | None = None,
     columns: Sequence[str] | None = None,
-    storage_options: Mapping[str, Any] | None = None,
+    storage_options: Mapping[str, object] | None = None,
     probe_on: ProbeOn = "auto",
     max_fraction: float = 0.5,
     row_groups: bool | Literal["auto"] = "auto",
@@ -76,6 +79,11 @@ def read_parquet(
         The path or the index does not exist.
     BrokenIndexError
         The index is corrupt.
+
+    Examples
+    --------
+    >>> from parquet_bloom import spark as bloom  # doctest: +SKIP
+    >>> bloom.read_parquet(spark, "lake", "id = 1401181143").show()  # doctest: +SKIP
     """
     planner = ScanPlanner(probe_on, max_fraction, cache, storage_options, row_groups, fresh=True)
     paths = path_list(paths)
@@ -94,13 +102,13 @@ def read_parquet(
 
 def pruned(
     df: DataFrame,
-    where: Any,
+    where: Column | Predicate,
     *,
     probe_on: ProbeOn = "auto",
     max_fraction: float = 0.5,
     row_groups: bool | Literal["auto"] = "auto",
     cache: MetadataCache | None = None,
-    storage_options: Mapping[str, Any] | None = None,
+    storage_options: Mapping[str, object] | None = None,
     index: Index | None = None,
 ) -> DataFrame:
     """Return `df.where(where)`, reading only the files that can hold a matching row.
@@ -142,6 +150,11 @@ def pruned(
         The index does not exist.
     BrokenIndexError
         The index is corrupt.
+
+    Examples
+    --------
+    >>> from parquet_bloom import spark as bloom  # doctest: +SKIP
+    >>> bloom.pruned(spark.read.parquet("lake"), "id = 1401181143").count()  # doctest: +SKIP
     """
     planner = ScanPlanner(probe_on, max_fraction, cache, storage_options, row_groups)
     check_frame(df)
@@ -151,11 +164,11 @@ def pruned(
 
 def explain_prune(
     df: DataFrame,
-    where: Any = None,
+    where: Column | Predicate | None = None,
     *,
     probe_on: ProbeOn = "auto",
     cache: MetadataCache | None = None,
-    storage_options: Mapping[str, Any] | None = None,
+    storage_options: Mapping[str, object] | None = None,
     index: Index | None = None,
 ) -> PruneReport:
     """Report what `pruned` would do: a decision for each file and row group, with its reason.

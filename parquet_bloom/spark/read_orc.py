@@ -6,7 +6,7 @@ import datetime as dt
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
@@ -49,6 +49,11 @@ from .session.session_settings import (
     setting,
 )
 from .spark_partitions import Layout
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column
+
+    from ..util.given_types import Paths, Predicate
 
 _FIRST_DAY = dt.date(1582, 10, 15)
 _MARGIN = dt.timedelta(days=1)
@@ -232,13 +237,13 @@ def file_column_names(schema_names: Sequence[str], folders: Sequence[str]) -> tu
 
 def read_orc(
     spark: SparkSession,
-    paths: Any,
-    where: Any = None,
+    paths: Paths,
+    where: Column | Predicate | None = None,
     *,
     schema: StructType | str | None = None,
     base_path: str | None = None,
     columns: Sequence[str] | None = None,
-    storage_options: Mapping[str, Any] | None = None,
+    storage_options: Mapping[str, object] | None = None,
     probe_on: ProbeOn = "auto",
     max_fraction: float = 0.5,
     **options: Any,

@@ -7,7 +7,7 @@ import re
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import reduce
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 from pyspark.errors import PySparkException
@@ -66,14 +66,17 @@ from .source.spark_schema import infer_columns
 from .spark_arrow import arrow_field, spark_type
 from .table_tasks import read_in_tasks
 
+if TYPE_CHECKING:
+    from ..util.given_types import FilePath, FileSystem, Predicate, TableObject
+
 
 def read_table(
     spark: SparkSession,
-    table: Any,
-    where: Any = None,
+    table: TableObject | FilePath,
+    where: Column | Predicate | None = None,
     *,
     columns: Sequence[str] | None = None,
-    storage_options: Mapping[str, Any] | None = None,
+    storage_options: Mapping[str, object] | None = None,
     cache: MetadataCache | None = None,
     index: Index | None = None,
 ) -> DataFrame:
@@ -114,6 +117,11 @@ def read_table(
         There is no such table, or no index.
     ParquetBloomError
         It is no table, its metadata is not understood, or a file cannot be read.
+
+    Examples
+    --------
+    >>> from parquet_bloom import spark as bloom  # doctest: +SKIP
+    >>> bloom.read_table(spark, "events", "user = 7").show()  # doctest: +SKIP
     """
     given = _find_table(table, storage_options)
     snapshot = given.read_snapshot()
@@ -427,7 +435,7 @@ class _FileCheck:
     snapshot: TableSnapshot
     names: Sequence[str]
     rules: Rules
-    filesystem: Any
+    filesystem: FileSystem | None
     cache: MetadataCache | None
 
     def judge(self, plan: FilePlan) -> TableFileVerdict:

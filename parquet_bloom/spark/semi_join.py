@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import pyarrow as pa
 from pyspark.sql import DataFrame
@@ -20,10 +20,13 @@ from .plan.spark_planner import ProbeOn
 from .session.session_settings import CannotPush, SparkField, find_field, ignores_case, log
 from .spark_arrow import INTEGER_BITS
 
+if TYPE_CHECKING:
+    from ..util.given_types import Values
+
 
 def semi_join_prune(
     df: DataFrame,
-    keys: DataFrame | Iterable[Any],
+    keys: DataFrame | Values,
     on: str | tuple[str, str],
     *,
     max_keys: int = 1000,
@@ -31,7 +34,7 @@ def semi_join_prune(
     max_fraction: float = 0.5,
     row_groups: bool | Literal["auto"] = "auto",
     cache: MetadataCache | None = None,
-    storage_options: Mapping[str, Any] | None = None,
+    storage_options: Mapping[str, object] | None = None,
     index: Index | None = None,
 ) -> DataFrame:
     """Return the rows of `df` whose key is among `keys`, reading only the files that can hold one.
@@ -64,6 +67,11 @@ def semi_join_prune(
         One of the sides does not have the column.
     PredicateError
         Keys cannot be compared with the column.
+
+    Examples
+    --------
+    >>> from parquet_bloom import spark as bloom  # doctest: +SKIP
+    >>> few = bloom.semi_join_prune(spark.read.parquet("lake"), [1, 2], "id")  # doctest: +SKIP
     """
     check_frame(df)
     if not isinstance(max_keys, int) or max_keys < 1:
@@ -100,7 +108,7 @@ def _resolve_field(frame: DataFrame, name: str) -> SparkField:
     return field
 
 
-def _check_keys(keys: Iterable[Any], max_keys: int) -> list[Any]:
+def _check_keys(keys: Values, max_keys: int) -> list[Any]:
     if isinstance(keys, str | bytes | Mapping) or not isinstance(keys, Iterable):
         raise ParquetBloomError(f"keys must be a DataFrame or a collection of values, got {type(keys).__name__}")
     try:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
@@ -26,6 +26,9 @@ from .jobs.file_tasks import TaskLimits, iter_numbers, pack
 from .session.session_settings import use_driver_python
 from .source.source_reader import FileState, find_version, read_file_state
 from .spark_arrow import arrow_field, conform
+
+if TYPE_CHECKING:
+    from ..util.given_types import FileSystem
 
 _BATCH_ROWS = 1 << 14
 
@@ -129,7 +132,7 @@ class _TaskReader:
                 yield pa.RecordBatch.from_arrays(conform(batch, target, ignore_case=False), schema=target)
 
 
-def _require_state(piece: _Piece, filesystem: object | None) -> None:
+def _require_state(piece: _Piece, filesystem: FileSystem | None) -> None:
     """Raise ConcurrentChangeError if a file is not the one that was planned: its rows could not be told apart."""
     if piece.state is None:
         return

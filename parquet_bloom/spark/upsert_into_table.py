@@ -42,14 +42,15 @@ from .spark_arrow import arrow_field, find_unknown_type
 if TYPE_CHECKING:
     from pyiceberg.catalog import Catalog
 
-    from ..tables.embed.embed_table import GivenTable
+    from ..util.given_types import TableSource
+
 
 _ROWS_OF_TASK = 1 << 20  # that a task has in memory, and writes into one file of each partition
 
 
 def upsert(
     spark: SparkSession,
-    table: GivenTable,
+    table: TableSource,
     rows: DataFrame,
     on: str | Sequence[str],
     *,

@@ -10,13 +10,16 @@ import stat
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from fnmatch import fnmatchcase, translate
-from typing import ClassVar, NamedTuple
+from typing import TYPE_CHECKING, ClassVar, NamedTuple
 
 from ..errors import NoFilesError, StorageError
 from .file_names import find_local_table, find_table_at, is_hidden, refuse_managed_table
 from .local.local_source import FileIdentity
 from .objects.location import ObjectStores
 from .paths import as_arrow_filesystem, resolve_stores
+
+if TYPE_CHECKING:
+    from ..util.given_types import FileSystem
 
 ANY_DEPTH = "**"
 """The part of a pattern that stands for any number of folders."""
@@ -273,7 +276,7 @@ class ConfinedFiles(ObjectStores):
         self.folders = folders
 
 
-def confine(filesystem: object | None, folders: ConfinedFolders) -> object | None:
+def confine(filesystem: FileSystem | None, folders: ConfinedFolders) -> FileSystem | None:
     """Return a file system that opens local files as `ConfinedFiles` do; one without local paths as it is."""
     if as_arrow_filesystem(filesystem) is not None:
         return filesystem
@@ -281,14 +284,14 @@ def confine(filesystem: object | None, folders: ConfinedFolders) -> object | Non
     return filesystem if stores.is_one_store else ConfinedFiles(stores, folders)
 
 
-def find_folders(filesystem: object | None, path: str) -> ConfinedFolders | None:
+def find_folders(filesystem: FileSystem | None, path: str) -> ConfinedFolders | None:
     """Return the folders that a local path has to be in on a file system; None if it may be anywhere."""
     if isinstance(filesystem, ConfinedFiles) and filesystem.folders.concerns(path):
         return filesystem.folders
     return None
 
 
-def leads_inside(path: str, filesystem: object | None) -> bool:
+def leads_inside(path: str, filesystem: FileSystem | None) -> bool:
     """Return whether a local path leads to where `filesystem` opens files, as links are now."""
     folders = find_folders(filesystem, path)
     if folders is None:
@@ -298,7 +301,7 @@ def leads_inside(path: str, filesystem: object | None) -> bool:
     return False
 
 
-def is_in_place(path: str, filesystem: object | None, identity: object) -> bool:
+def is_in_place(path: str, filesystem: FileSystem | None, identity: object) -> bool:
     """Return whether a local file that was opened by its path alone is the one that `filesystem` would open."""
     folders = find_folders(filesystem, path)
     return folders is None or folders.holds(path, identity)

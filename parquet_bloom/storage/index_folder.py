@@ -8,6 +8,7 @@ import socket
 import stat
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
+from typing import TYPE_CHECKING
 from urllib.parse import quote
 
 import pyarrow as pa
@@ -26,6 +27,9 @@ from .objects.store_errors import is_missing, translate_errors
 from .open_storage import create, open_source
 from .paths import as_arrow_filesystem, find_places, object_location, path_text
 from .source import Source
+
+if TYPE_CHECKING:
+    from ..util.given_types import FileSystem
 
 NAME = "writer.lock"
 _MAX_HOLDER_BYTES = 300
@@ -191,7 +195,7 @@ class Folder:
         If the path is invalid, or the file system is unknown.
     """
 
-    def __init__(self, path: str | os.PathLike[str], filesystem: object | None = None):
+    def __init__(self, path: str | os.PathLike[str], filesystem: FileSystem | None = None):
         self.filesystem = filesystem
         given = find_places([path_text(path)], filesystem)[0].path
         self.path = given.rstrip("/") or given[:1]

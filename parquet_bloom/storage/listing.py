@@ -32,11 +32,12 @@ from .file_names import (
     refuse_managed_table,
 )
 from .objects.location import ListedObject, ObjectLocation, RequestCount
-from .paths import GivenPath, GivenPaths, find_places, normalize_path
+from .paths import find_places, normalize_path
 
 if TYPE_CHECKING:
     import pyarrow.fs as fs
 
+    from ..util.given_types import FilePath, FileSystem, Paths
     from .objects import object_listing
 else:
     fs = late_module("pyarrow.fs")
@@ -57,7 +58,7 @@ class Entry(NamedTuple):
     known: ListedObject | None = None
 
 
-def list_files(paths: GivenPaths, filesystem: object | None = None, alone: bool | None = None) -> list[str]:
+def list_files(paths: Paths, filesystem: FileSystem | None = None, alone: bool | None = None) -> list[str]:
     """Return the data files for paths, folders and patterns, each once.
 
     Parameters
@@ -87,7 +88,7 @@ def list_files(paths: GivenPaths, filesystem: object | None = None, alone: bool 
     return [entry.path for entry in list_entries(paths, filesystem, alone)]
 
 
-def as_path_list(paths: GivenPaths) -> list[GivenPath]:
+def as_path_list(paths: Paths) -> list[FilePath]:
     """Return one path or many as a list; a value that is neither a path nor iterable is a list of one."""
     if isinstance(paths, (str, bytes, os.PathLike)) or not isinstance(paths, Iterable):
         return [paths]
@@ -95,8 +96,8 @@ def as_path_list(paths: GivenPaths) -> list[GivenPath]:
 
 
 def list_entries(
-    paths: GivenPaths,
-    filesystem: object | None = None,
+    paths: Paths,
+    filesystem: FileSystem | None = None,
     alone: bool | None = None,
     requests: RequestCount | None = None,
 ) -> list[Entry]:
@@ -151,7 +152,7 @@ def _list_objects(
         )
 
 
-def managed_table(path: str | os.PathLike[str], filesystem: object | None = None) -> str | None:
+def managed_table(path: str | os.PathLike[str], filesystem: FileSystem | None = None) -> str | None:
     """Return which table or sink tracks a file or folder, or None if no folder above has the marker of one.
 
     Parameters

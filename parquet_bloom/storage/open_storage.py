@@ -21,6 +21,7 @@ from .source import Source
 if TYPE_CHECKING:
     import pyarrow.fs as fs
 
+    from ..util.given_types import FileSystem
     from . import filesystem_rewrite
     from .local import local_rewrite
     from .objects import arrow_filesystem as object_filesystem
@@ -35,7 +36,9 @@ else:
     s3_rewrite = late_module("parquet_bloom.storage.objects.s3_rewrite")
 
 
-def open_source(path: str | os.PathLike[str], filesystem: object | None = None, entry: Entry | None = None) -> Source:
+def open_source(
+    path: str | os.PathLike[str], filesystem: FileSystem | None = None, entry: Entry | None = None
+) -> Source:
     """Open a file for reading.
 
     Parameters
@@ -60,7 +63,7 @@ def open_source(path: str | os.PathLike[str], filesystem: object | None = None, 
     return LocalSource(place.path, None if folders is None else folders.open(place.path))
 
 
-def entry_for_identity(path: str, filesystem: object | None, identity: object) -> Entry | None:
+def entry_for_identity(path: str, filesystem: FileSystem | None, identity: object) -> Entry | None:
     """Return a listing entry for an object that was opened before, or None if the path is not that object.
 
     No request is made, neither here nor when the entry is opened. A change of the object is noticed when it is read.
@@ -73,7 +76,7 @@ def entry_for_identity(path: str, filesystem: object | None, identity: object) -
     return Entry(path, ListedObject(location, identity.size, identity.etag.decode()))
 
 
-def create(path: str | os.PathLike[str], filesystem: object | None = None, new: bool = False) -> Rewrite:
+def create(path: str | os.PathLike[str], filesystem: FileSystem | None = None, new: bool = False) -> Rewrite:
     """Write a file from nothing.
 
     Parameters
@@ -107,7 +110,7 @@ def create(path: str | os.PathLike[str], filesystem: object | None = None, new: 
 def rewrite(
     source: Source,
     target: str | os.PathLike[str] | None = None,
-    filesystem: object | None = None,
+    filesystem: FileSystem | None = None,
 ) -> Rewrite:
     """Write a file that begins like `source`, and replace `source` or `target` with it.
 
@@ -160,7 +163,7 @@ def _not_in_place(source: Source) -> StorageError:
     return StorageError(problem, path=source.name)
 
 
-def arrow_filesystem(filesystem: object | None = None, paths: Iterable[str] = ()) -> fs.FileSystem:
+def arrow_filesystem(filesystem: FileSystem | None = None, paths: Iterable[str] = ()) -> fs.FileSystem:
     """Return the pyarrow file system on which pyarrow can open the paths that `list_files` returns.
 
     Parameters

@@ -17,12 +17,10 @@ from .objects.location import URL, ObjectLocation, ObjectStores
 
 if TYPE_CHECKING:
     import pyarrow.fs as fs
+
+    from ..util.given_types import FileSystem
 else:
     fs = late_module("pyarrow.fs")
-
-GivenPath = str | os.PathLike[str]
-GivenPaths = GivenPath | Iterable[GivenPath]
-"""A file, a folder, a pattern, or a list of them, as callers give them."""
 
 T = TypeVar("T")
 
@@ -53,7 +51,7 @@ def is_url(path: object) -> bool:
     return isinstance(path, str) and URL.match(path) is not None
 
 
-def resolve_stores(filesystem: object | None) -> ObjectStores | None:
+def resolve_stores(filesystem: FileSystem | None) -> ObjectStores | None:
     """Return the object stores for a file system as callers give it; None for other file systems."""
     if filesystem is None:
         return _FROM_ENVIRONMENT
@@ -65,7 +63,9 @@ def resolve_stores(filesystem: object | None) -> ObjectStores | None:
     return None
 
 
-def resolve_filesystem(filesystem: object | None, storage_options: Mapping[str, object] | None) -> object | None:
+def resolve_filesystem(
+    filesystem: FileSystem | None, storage_options: Mapping[str, object] | None
+) -> FileSystem | None:
     """Combine the parameters `filesystem` and `storage_options` into one file system.
 
     Raises
@@ -82,7 +82,7 @@ def resolve_filesystem(filesystem: object | None, storage_options: Mapping[str, 
     return ObjectStores(storage_options)
 
 
-def as_arrow_filesystem(filesystem: object | None) -> fs.FileSystem | None:
+def as_arrow_filesystem(filesystem: FileSystem | None) -> fs.FileSystem | None:
     """Return the pyarrow file system for what a caller gave, or None.
 
     None means the local file system, which is read without pyarrow, or object stores, if `object_location` finds an
@@ -103,7 +103,7 @@ def as_arrow_filesystem(filesystem: object | None) -> fs.FileSystem | None:
     raise StorageError(f"{type(filesystem).__name__} is not a file system of pyarrow or fsspec, nor a store of obstore")
 
 
-def is_local(filesystem: object | None, paths: Iterable[object] = ()) -> bool:
+def is_local(filesystem: FileSystem | None, paths: Iterable[object] = ()) -> bool:
     """Return whether files are on the local file system."""
     stores = resolve_stores(filesystem)
     is_elsewhere = as_arrow_filesystem(filesystem) is not None if stores is None else stores.is_one_store
@@ -111,7 +111,7 @@ def is_local(filesystem: object | None, paths: Iterable[object] = ()) -> bool:
 
 
 def find_places(
-    paths: Sequence[str | os.PathLike[str]], filesystem: object | None = None, *, for_reading: bool = False
+    paths: Sequence[str | os.PathLike[str]], filesystem: FileSystem | None = None, *, for_reading: bool = False
 ) -> list[Place]:
     """Return where paths lead on a file system, as callers give both.
 
@@ -138,7 +138,7 @@ def find_places(
     return places
 
 
-def object_location(path: str | os.PathLike[str], filesystem: object | None) -> ObjectLocation | None:
+def object_location(path: str | os.PathLike[str], filesystem: FileSystem | None) -> ObjectLocation | None:
     """Return the object location of a path on a file system, or None."""
     stores = resolve_stores(filesystem)
     return None if stores is None else stores.locate(path)
@@ -181,7 +181,7 @@ def normalize_path(path: str, filesystem: fs.FileSystem) -> str:
 
 
 def resolve_local_path(
-    path: str | os.PathLike[str], filesystem: object | None = None, for_reading: bool = False
+    path: str | os.PathLike[str], filesystem: FileSystem | None = None, for_reading: bool = False
 ) -> str:
     """Return the local path for a path or a `file:` URI, which is how Spark names its input files.
 
@@ -244,7 +244,7 @@ def _unquote_name(part: str) -> str:
     return part if name in ("", ".", "..") or "/" in name or "\0" in name else name
 
 
-def resolve_given_path(path: T, filesystem: object | None = None) -> T | str:
+def resolve_given_path(path: T, filesystem: FileSystem | None = None) -> T | str:
     """Return a path that a caller gives, with a local one that is written as libraries do resolved."""
     if not isinstance(path, str) or not (path[:5] == "file:" or ("%" in path and "://" not in path)):
         return path
@@ -254,7 +254,7 @@ def resolve_given_path(path: T, filesystem: object | None = None) -> T | str:
 _SCHEMES = {"s3a": "s3", "gcs": "gs", "azure": "az"}
 
 
-def name_of(path: str, filesystem: object | None = None) -> str:
+def name_of(path: str, filesystem: FileSystem | None = None) -> str:
     """Return the canonical name of a file: an absolute local path, or a URL with the standard name of its scheme."""
     if is_url(path):
         scheme, colon, rest = path.partition(":")
@@ -270,7 +270,9 @@ def name_of(path: str, filesystem: object | None = None) -> str:
     return os.path.abspath(path)
 
 
-def same_place(path: str | os.PathLike[str], other: str | os.PathLike[str], filesystem: object | None = None) -> bool:
+def same_place(
+    path: str | os.PathLike[str], other: str | os.PathLike[str], filesystem: FileSystem | None = None
+) -> bool:
     """Return whether two paths of one file system lead to the same file; local symbolic links are resolved."""
     one, two = find_places([path, other], filesystem)
     if one.location is not None or two.location is not None:

@@ -18,6 +18,8 @@ from .open_table import find_table
 
 if TYPE_CHECKING:
     import pyarrow.parquet as pq
+
+    from ..util.given_types import FilePath, FileSystem, TableObject
 else:
     pq = late_module("pyarrow.parquet")
 
@@ -35,8 +37,8 @@ def write_positions(
     path: str | os.PathLike[str],
     form: PositionForm = "parquet",
     *,
-    table: object = None,
-    filesystem: object | None = None,
+    table: TableObject | FilePath | None = None,
+    filesystem: FileSystem | None = None,
 ) -> int:
     """Write positions of rows into one Parquet file, which is there whole or not at all.
 
@@ -62,6 +64,13 @@ def write_positions(
         The table has lost a file since it was listed.
     ParquetBloomError
         The form is unknown, or is that of another kind of table; or the file cannot be written.
+
+    Examples
+    --------
+    >>> from parquet_bloom import tables
+    >>> positions = parquet_bloom.dataset("lake").locate_batches("id", [1401181143])
+    >>> tables.write_positions(positions, "positions.parquet")
+    1
     """
     if form not in ("parquet", "iceberg", "delta"):
         raise ParquetBloomError(f"positions are written as 'parquet', 'iceberg' or 'delta', not as {form!r}")

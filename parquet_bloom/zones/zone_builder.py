@@ -7,6 +7,7 @@ import os
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
@@ -60,6 +61,9 @@ from .zone_manifest import (
     make_seal,
     pack_metadata,
 )
+
+if TYPE_CHECKING:
+    from ..util.given_types import FileSystem, Paths
 
 _PREFETCHED_FILES = 4  # opened ahead of their use
 _BUFFER_BYTES = 1 << 22  # of filters per thread, before they are spilled
@@ -135,7 +139,7 @@ def find_column(file: BloomFile, column: str) -> SchemaLeaf:
     return leaf
 
 
-def _open_source(entry: Entry, column: str, filesystem: object | None) -> ZonedSource:
+def _open_source(entry: Entry, column: str, filesystem: FileSystem | None) -> ZonedSource:
     source = open_source(entry.path, filesystem, entry)
     try:
         stamp = wait_until_settled(source)
@@ -172,7 +176,7 @@ class ZoneMaker:
     def __init__(
         self,
         column: str,
-        filesystem: object | None,
+        filesystem: FileSystem | None,
         rows_per_zone: int,
         filter_bytes: int,
         scratch: SpillFile,
@@ -445,14 +449,14 @@ class ZoneBuildReport:
 
 
 def build(
-    paths: str | os.PathLike[str] | Iterable[str | os.PathLike[str]],
+    paths: Paths,
     column: str,
     output: str | os.PathLike[str],
     *,
     rows_per_zone: int = 8192,
     fpp: float = 0.00057,
     container: str | None = None,
-    filesystem: object = None,
+    filesystem: FileSystem | None = None,
     storage_options: Mapping[str, object] | None = None,
     threads: int | None = None,
     progress: Callable[[int, int], None] | None = None,
@@ -480,6 +484,13 @@ def build(
     ------
     ParquetBloomError
         No file can be covered (the error of the first one), or the output is among the files, or cannot be written.
+
+    Examples
+    --------
+    >>> from parquet_bloom import zones
+    >>> report = zones.build("lake", "id", "ids.parquet")
+    >>> parquet_bloom.prune("lake", "id = 1401181143", zones="ids.parquet").selected
+    {'lake/day=2026-01-30/a.parquet': [0]}
     """
     filter_bytes = lance_num_bytes(rows_per_zone, fpp)
     target_path = os.fspath(output)
@@ -536,7 +547,7 @@ def _choose_container(target: str, container: str | None) -> str:
     return container
 
 
-def require_outside(target: str, folders: Iterable[str], filesystem: object | None = None) -> None:
+def require_outside(target: str, folders: Iterable[str], filesystem: FileSystem | None = None) -> None:
     """Raise ParquetBloomError if a listing of the folders would include the index, because its name is not hidden."""
     name = name_of(target, filesystem)
     for folder in folders:
@@ -560,7 +571,7 @@ class _CompletedFiles:
     _has_null: list[NDArray[np.bool_]] = field(default_factory=list)
     _pending: list[ZonedRowGroup] = field(default_factory=list)
 
-    def add(self, result: ZonedRowGroup, filesystem: object | None, report: ZoneBuildReport) -> None:
+    def add(self, result: ZonedRowGroup, filesystem: FileSystem | None, report: ZoneBuildReport) -> None:
         """Buffer a row group of a file; at the end of the file, add its zones, unless it failed."""
         if result.error is not None:
             report.failed.setdefault(result.entry.path, result.error)
@@ -627,7 +638,7 @@ _CONCURRENT_READS = 4
 CURRENT, CHANGED, GONE, UNKNOWN = "current", "changed", "gone", "unknown"
 
 
-def file_states(index: ZoneIndex, filesystem: object | None = None) -> list[str]:
+def file_states(index: ZoneIndex, filesystem: FileSystem | None = None) -> list[str]:
     """Return for each file of an index over Parquet files: CURRENT, CHANGED, GONE, or UNKNOWN if it cannot be read.
 
     A file whose size, times or etag changed is read: it may have been copied, or filters may have been embedded.

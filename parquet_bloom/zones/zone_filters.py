@@ -7,7 +7,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable
 from functools import lru_cache
 from threading import Lock
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -22,6 +22,9 @@ from ..file.probe_file import gather_blocks
 from ..hashing.arrow_keys import chunks_of
 from ..storage import Source
 from .zone_hashes import array_keys
+
+if TYPE_CHECKING:
+    from ..util.given_types import ArrowScalar, Values
 
 _MAX_KEYS_PER_BLOCK = 749  # the sum goes from here down to 0
 _MAX_KEYS_PER_BIT = 2  # with more keys a filter is assumed to always answer "maybe"
@@ -63,7 +66,7 @@ def lance_num_bytes(items: int, probability: float) -> int:
 
     Examples
     --------
-    >>> lance_num_bytes(8192, 0.00057)
+    >>> parquet_bloom.zones.lance_num_bytes(8192, 0.00057)
     32768
     """
     if isinstance(items, bool) or not isinstance(items, int) or not 1 <= items < 1 << 63:
@@ -90,7 +93,7 @@ _ANSWERS_AT_ONCE = 1 << 20  # of filters in memory, a byte each
 _MANY_HASHES = 500
 
 
-def lance_filter(values: object, items: int = 8192, probability: float = 0.00057) -> bytes:
+def lance_filter(values: Values | ArrowScalar, items: int = 8192, probability: float = 0.00057) -> bytes:
     """Build the filter of a zone of these values, bit for bit as Lance does.
 
     Parameters

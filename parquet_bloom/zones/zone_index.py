@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from errno import EISDIR, ENOENT
 from types import TracebackType
-from typing import NamedTuple, Self
+from typing import TYPE_CHECKING, NamedTuple, Self
 
 import numpy as np
 import pyarrow as pa
@@ -27,6 +27,9 @@ from .arrow_container import OpenedContainer, open_table
 from .zone_filters import ZoneFilters, lance_num_bytes
 from .zone_hashes import find_column_type, hash_values, to_arrow_type
 from .zone_manifest import ZonedFile, ZonedFragment, ZoneManifest
+
+if TYPE_CHECKING:
+    from ..util.given_types import ArrowStream, FilePath, FileSystem, Value
 
 _BYTES_PER_READ = 1 << 24  # bytes of filters
 
@@ -160,7 +163,7 @@ class ZoneIndex:
 
     # ------------------------------------------------------------------------------------------- queries as in Lance
 
-    def equals(self, value: object) -> pa.Table:
+    def equals(self, value: Value | None) -> pa.Table:
         """Return the zones that may have rows whose value equals `value`: fragment_id, zone_start, zone_length.
 
         None means nulls. All zones are returned if they cannot be pruned: for NaN, for a value that cannot be compared
@@ -168,7 +171,7 @@ class ZoneIndex:
         """
         return self.is_in([value])
 
-    def is_in(self, values: Iterable[object]) -> pa.Table:
+    def is_in(self, values: Iterable[Value | None]) -> pa.Table:
         """Return the zones that may have rows whose value is one of `values`; see `equals`."""
         requested = list(values)
         nulls = any(value is None or (isinstance(value, pa.Scalar) and not value.is_valid) for value in requested)
@@ -186,7 +189,7 @@ class ZoneIndex:
         """Return the zones that may have nulls; see `equals`."""
         return self._make_result(self.zones["has_null"])
 
-    def _hash_values(self, values: list[object]) -> NDArray[np.uint64] | None:
+    def _hash_values(self, values: Sequence[object]) -> NDArray[np.uint64] | None:
         """Return all hashes that the values may have in a file; None if they cannot be determined."""
         if not self._types:
             return None
@@ -228,7 +231,7 @@ class ZoneIndex:
             raise ParquetBloomError("the zone index is not over Parquet files", path=self.path)
         return self._manifest
 
-    def of_file(self, path: str | os.PathLike[str], filesystem: object | None = None) -> int | None:
+    def of_file(self, path: str | os.PathLike[str], filesystem: FileSystem | None = None) -> int | None:
         """Return the number of a file, given by any of its names; None if it has no zones.
 
         The caller has to check that the file is unchanged (see `file.identity`).
@@ -275,8 +278,8 @@ _STREAM = b"\xff\xff\xff\xff"
 
 
 def open(
-    source: object,
-    filesystem: object = None,
+    source: FilePath | ArrowStream,
+    filesystem: FileSystem | None = None,
     *,
     column: str | None = None,
     name: str | None = None,
@@ -302,6 +305,13 @@ def open(
         There is no such index, or more than one, or pylance is not installed.
     StorageError
         The source cannot be read.
+
+    Examples
+    --------
+    >>> from parquet_bloom import zones
+    >>> report = zones.build("lake", "id", "ids.parquet")
+    >>> zones.open("ids.parquet").equals(1401181143).num_rows
+    1
     """
     given = KnownColumn(column, None if value_type is None else find_column_type(value_type), value_type)
     if isinstance(source, pa.RecordBatchReader):

@@ -5,9 +5,12 @@ tools/lint.sh has mypy read it with the rest, strictly. pyarrow has no types: wh
 
 from __future__ import annotations
 
+import datetime as dt
+import uuid
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from decimal import Decimal
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, assert_type
+from typing import TYPE_CHECKING, Any, BinaryIO, assert_type
 
 import numpy as np
 from numpy.typing import NDArray
@@ -28,13 +31,17 @@ from parquet_bloom.types import (
     ColumnAdvice,
     CompactReport,
     Dataset,
+    DatasetSource,
     DropReport,
     EmbedReport,
     EmbedTableReport,
     IndexSnapshot,
     IndexStats,
+    Paths,
+    Predicate,
     Probed,
     PruneReport,
+    RowKeys,
     Scan,
     Variant,
     VerifyReport,
@@ -128,6 +135,71 @@ def skip() -> None:
     parquet_bloom.read_table("lake", "id = 7", ["id"], partitioning=None)
     parquet_bloom.scan_polars("lake")
     parquet_bloom.prune("lake", "id = 7", partitioning="hives")  # type: ignore[arg-type]
+
+
+def take_what_callers_have(frame: Any, numbers: NDArray[np.int64], day: dt.date, index: LakeIndex) -> None:
+    """Frame is of a library without types, as pyarrow: it is taken anywhere."""
+    sources: list[DatasetSource] = ["lake", LAKE, ["a.parquet", LAKE], (path for path in [LAKE]), index, frame]
+    sources.append(parquet_bloom.delta("events"))
+    for source in sources:
+        parquet_bloom.prune(source, "id = 7", index=index)
+        parquet_bloom.dataset(source, filesystem=frame)
+    parquet_bloom.prune([LAKE], ("id", "==", 7))
+    parquet_bloom.prune(None, [("id", "in", {1, 2}), ("day", ">", day)], index="ids.index")
+    parquet_bloom.read_table("lake", [[("id", "==", 7)], [("name", "=", "x")]])
+    parquet_bloom.dataset("lake").scan(frame)
+    keys: list[RowKeys] = [
+        7,
+        "x",
+        day,
+        uuid.uuid4(),
+        Decimal(1),
+        np.int64(7),
+        [1, None],
+        {"x"},
+        numbers,
+        range(3),
+        frame,
+    ]
+    for key in keys:
+        parquet_bloom.dataset("lake").get("id", key)
+        parquet_bloom.delete("events", key, on="id")
+    parquet_bloom.dataset("lake").get(["tenant", "id"], [("a", 1), ("b", 2)])
+    parquet_bloom.dataset("lake").locate("id", LAKE / "keys.parquet")
+    parquet_bloom.semi_join(parquet_bloom.dataset("lake"), frame, on="id")
+    parquet_bloom.upsert(("prod", "events"), frame, on="id")
+    LakeIndex.create("ids.index", "id", lake={"delta": LAKE}).append([LAKE])
+    SplitBlockBloomFilter(32).insert(numbers)
+    SplitBlockBloomFilter.from_bitset(memoryview(bytes(32)))
+    chosen: Paths = ["a.parquet", LAKE]
+    condition: Predicate = [("id", "==", 7)]
+    parquet_bloom.erase(chosen, where=condition)
+
+
+def refuse_what_is_no_path(file: BinaryIO) -> None:
+    parquet_bloom.prune(5, "id = 7")  # type: ignore[arg-type]
+    parquet_bloom.prune([5], "id = 7")  # type: ignore[list-item]
+    parquet_bloom.dataset(file)  # type: ignore[arg-type]
+    parquet_bloom.embed(None, ["id"])  # type: ignore[arg-type]
+    parquet_bloom.embed_table(["a.parquet"], ["id"])  # type: ignore[arg-type]
+    parquet_bloom.verify(object())  # type: ignore[arg-type]
+    LakeIndex.create("ids.index", "id", lake=5)  # type: ignore[arg-type]
+    parquet_bloom.open("a.parquet", filesystem="s3")  # type: ignore[arg-type]
+    parquet_bloom.open("a.parquet", filesystem={"region": "x"})  # type: ignore[arg-type]
+
+
+def refuse_what_is_no_condition_or_key() -> None:
+    dataset = parquet_bloom.dataset("lake")
+    dataset.scan(5)  # type: ignore[arg-type]
+    dataset.scan(True)  # type: ignore[arg-type]
+    dataset.scan({"id": 7})  # type: ignore[arg-type]
+    dataset.scan([("id", 7)])  # type: ignore[list-item]
+    dataset.get("id", None)  # type: ignore[arg-type]
+    dataset.get("id", object())  # type: ignore[arg-type]
+    parquet_bloom.semi_join(dataset, 5, on="id")  # type: ignore[arg-type]
+    parquet_bloom.upsert("events", [{"id": 1}], on="id")  # type: ignore[arg-type]
+    SplitBlockBloomFilter(32).insert(5)  # type: ignore[arg-type]
+    SplitBlockBloomFilter.from_bitset(32)  # type: ignore[arg-type]
 
 
 def judge() -> None:

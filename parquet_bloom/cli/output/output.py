@@ -28,6 +28,7 @@ from ...util.messages import count
 from .row_formats import Column, CsvRows, FactsAlone, JsonRows, PrintedRows, RowWriter, Write
 
 if TYPE_CHECKING:
+    from ...util.given_types import FileSystem
     from ...util.progress import Bar
 
 GOOD, BAD, ERROR, NO_FILES = 0, 1, 2, 3
@@ -75,7 +76,7 @@ class Output:
         verbose: bool = False,
         quiet: bool = False,
         totals: bool = False,
-        filesystem: object | None = None,
+        filesystem: FileSystem | None = None,
         storage_options: Mapping[str, str] | None = None,
     ) -> None:
         self.command = command

@@ -30,7 +30,13 @@ _MAYBE = [(1 - _MISS**keys) ** WORDS for keys in range(_num_terms(_FEW))]  # of 
 
 
 def fpp_for(ndv: float, num_bytes: int) -> float:
-    """Return the false-positive probability of a filter of `num_bytes` bytes that holds `ndv` distinct keys."""
+    """Return the false-positive probability of a filter of `num_bytes` bytes that holds `ndv` distinct keys.
+
+    Examples
+    --------
+    >>> round(parquet_bloom.fpp_for(1_000_000, 1 << 20), 3)
+    0.027
+    """
     if num_bytes < BLOCK_BYTES:
         raise ValueError(f"a filter has at least {BLOCK_BYTES} bytes, not {num_bytes}")
     if not ndv >= 0:
@@ -68,6 +74,11 @@ def size_for(ndv: float, fpp: float = 0.01, power_of_two: bool = True) -> int:
     -------
     Between 32 bytes and 128 MiB, the largest size that readers accept. A filter that would be larger gets this size,
     and its real fpp is `fpp_for(ndv, size)`.
+
+    Examples
+    --------
+    >>> parquet_bloom.size_for(1_000_000, fpp=0.01)
+    2097152
     """
     if not 0 < fpp < 1:
         raise ValueError(f"fpp must lie between 0 and 1, not {fpp}")

@@ -42,7 +42,7 @@ class Variant:
 
     Examples
     --------
-    >>> Variant.of("murmur3+mask+raw").hash
+    >>> parquet_bloom.types.Variant.of("murmur3+mask+raw").hash
     'MURMUR3'
     """
 

@@ -14,6 +14,7 @@ from ..scan_options import Limits
 from .parquet_data import ParquetData
 
 if TYPE_CHECKING:
+    from ...util.given_types import FileSystem
     from . import orc_decoder
     from .orc_decoder import OrcData
 else:
@@ -22,7 +23,7 @@ else:
 
 def open_file(
     path: str,
-    filesystem: object | None,
+    filesystem: FileSystem | None,
     cache: MetadataCache | None,
     entry: Entry | None = None,
     limits: Limits | None = None,
@@ -53,7 +54,11 @@ def open_file(
 
 
 def open_version(
-    path: str, filesystem: object | None, cache: MetadataCache | None, identity: Hashable, limits: Limits | None = None
+    path: str,
+    filesystem: FileSystem | None,
+    cache: MetadataCache | None,
+    identity: Hashable,
+    limits: Limits | None = None,
 ) -> ParquetData | OrcData:
     """Open a file that was opened before; in object stores, without a request that checks its version.
 

@@ -13,7 +13,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
-from typing import Any, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 import numpy as np
 import pyarrow as pa
@@ -58,6 +58,9 @@ from ..row_reader import RowReader
 from ..scan_options import Limits, ScanOptions
 from ..scan_source import ScanSource
 from .file_kind import STORED_ALIKE
+
+if TYPE_CHECKING:
+    from ...util.given_types import FileSystem
 
 
 @dataclass(frozen=True)
@@ -254,7 +257,7 @@ class KnownFiles:
     cache : of footers.
     """
 
-    def __init__(self, filesystem: object | None, cache: MetadataCache | None):
+    def __init__(self, filesystem: FileSystem | None, cache: MetadataCache | None):
         self._filesystem = filesystem
         self._cache = cache
         self._files: OrderedDict[str, KnownFile] = OrderedDict()

@@ -16,7 +16,7 @@ import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from copy import copy
 from operator import methodcaller
-from typing import Literal, NamedTuple
+from typing import TYPE_CHECKING, Literal, NamedTuple
 from urllib.parse import unquote
 
 import numpy as np
@@ -32,10 +32,12 @@ from ...predicate.pruning import PruningPredicate
 from ...predicate.reason import Reason
 from ...predicate.row_filter import row_mask
 from ...predicate.tree import Node
-from ...storage.paths import GivenPaths
 from ...util.arrow_values import empty_table, make_array, make_scalar, take
 from .column_defaults import NO_DEFAULTS, ColumnDefaults
 from .data_file import DataFile
+
+if TYPE_CHECKING:
+    from ...util.given_types import Paths
 
 _INTEGER = re.compile(r"0|-?[1-9][0-9]{0,18}", re.ASCII)
 _DATE = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}", re.ASCII)
@@ -77,7 +79,7 @@ class Partitions:
         A file has no value of one of these columns, or one of another type.
     """
 
-    def __init__(self, files: Sequence[str], given: GivenPaths = (), columns: pa.Schema | None = None):
+    def __init__(self, files: Sequence[str], given: Paths = (), columns: pa.Schema | None = None):
         self._find_key: Callable[[str], str] = _parent_folder
         self.source = "its folder"
         self._positions: dict[str, int] = {}
@@ -385,7 +387,7 @@ def _parent_folder(path: str) -> str:
     return path.rpartition("/")[0]
 
 
-def _find_roots(given: GivenPaths) -> set[str]:
+def _find_roots(given: Paths) -> set[str]:
     """Return the folders that were given, and the parts of patterns before their first special character."""
     paths = [given] if isinstance(given, (str, bytes, os.PathLike)) else given
     roots = set()

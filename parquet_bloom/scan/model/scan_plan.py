@@ -39,6 +39,7 @@ from .row_selection import (
 if TYPE_CHECKING:
     from ...predicate.tree import Node
     from ...tables.table_snapshot import TableSnapshot
+    from ...util.given_types import FileSystem
 
 
 PARTITION, TABLE, INDEX = "partition", "table", "index"
@@ -69,7 +70,7 @@ class SourceListing(NamedTuple):
     """
 
     entries: list[Entry]
-    filesystem: object | None
+    filesystem: FileSystem | None
     partitions: Partitions
     table: TableSnapshot | None = None
     requests: int = 0
@@ -383,7 +384,7 @@ class ScanPlan:
 
     description: str = ""
     files: list[FilePlan] = field(default_factory=list)
-    filesystem: object | None = field(default=None, compare=False, repr=False)
+    filesystem: FileSystem | None = field(default=None, compare=False, repr=False)
     requests: int = field(default=0, compare=False)
     bytes_read: int = field(default=0, compare=False)
     data_requests: int = field(default=0, compare=False, kw_only=True)

@@ -51,6 +51,7 @@ from .statistics_level import OpenedFile, evaluate_row_groups, evaluate_together
 
 if TYPE_CHECKING:
     from ...orc import OrcFile
+    from ...util.given_types import FileSystem
     from . import orc_level
 else:
     orc_level = late_module("parquet_bloom.scan.plan.orc_level")
@@ -222,7 +223,7 @@ class FileEvaluator:
     planner : makes the plans.
     """
 
-    filesystem: object | None
+    filesystem: FileSystem | None
     cache: MetadataCache | None
     options: ScanOptions
     planner: RowGroupPlanner = field(default_factory=RowGroupPlanner, repr=False)

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from ...lake.index_snapshot import IndexSnapshotReader
     from ...lake.lake_reader import LakeIndexReader
     from ...tables.table_snapshot import Table
+    from ...util.given_types import FileSystem
 
     Index: TypeAlias = str | os.PathLike[str] | LakeIndexReader
 else:
@@ -61,7 +62,7 @@ class IndexView:
     state: IndexSnapshotReader | None
     of_lake: bool = False
     roots: Sequence[str] = ()
-    filesystem: object | None = None
+    filesystem: FileSystem | None = None
     trusted: Trusted | None = None
     means: Means | None = None
     locate: Callable[[Sequence[str]], list[Entry]] | None = None
@@ -76,7 +77,7 @@ class IndexView:
         """Return the view of an index that cannot be used."""
         return cls(None, doubts={str(problem): None})
 
-    def list_files(self, filesystem: object | None = None) -> tuple[object, Sequence[str], list[Entry]]:
+    def list_files(self, filesystem: FileSystem | None = None) -> tuple[FileSystem | None, Sequence[str], list[Entry]]:
         """Return the file system (the given one, if any), the roots, and the live files in order."""
         assert self.state is not None
         live = self.state.live
@@ -148,7 +149,7 @@ class IndexView:
 @contextmanager
 def open_lake_index(
     index: Index | None,
-    filesystem: object | None = None,
+    filesystem: FileSystem | None = None,
     storage_options: Mapping[str, object] | None = None,
     *,
     of_lake: bool = False,
@@ -216,7 +217,7 @@ def _make_view(
 class _CountingFolder(Folder):
     """A folder that counts what is read of its files."""
 
-    def __init__(self, path: str | os.PathLike[str], filesystem: object | None):
+    def __init__(self, path: str | os.PathLike[str], filesystem: FileSystem | None):
         super().__init__(path, filesystem)
         self._opened: list[Source] = []
 

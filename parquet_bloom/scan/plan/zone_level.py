@@ -29,6 +29,7 @@ from ..model.scan_plan import ZONES, FilePlan, FileScan, ScanPlan
 
 if TYPE_CHECKING:
     from ... import zones as zone_indexes
+    from ...util.given_types import FileSystem
     from ...zones import ZonedFile, ZoneIndex
 
     OneZoneIndex = str | os.PathLike[str] | ZoneIndex
@@ -262,7 +263,9 @@ class ZoneView:
     doubts : why zones are not used, each doubt once.
     """
 
-    def __init__(self, indexes: Sequence[tuple[str, ZoneIndex]], filesystem: object | None, doubts: Sequence[str] = ()):
+    def __init__(
+        self, indexes: Sequence[tuple[str, ZoneIndex]], filesystem: FileSystem | None, doubts: Sequence[str] = ()
+    ):
         self.doubts: dict[str, None] = dict.fromkeys(doubts)
         self._indexes = indexes
         self._filesystem = filesystem
@@ -344,7 +347,7 @@ _VERIFIED: WeakKeyDictionary[ZoneIndex, dict[tuple[int, int, bytes], bool]] = We
 _VERIFYING = threading.Lock()
 
 
-def _is_indexed_version(index: ZoneIndex, zoned: ZonedFile, plan: FilePlan, filesystem: object | None) -> bool:
+def _is_indexed_version(index: ZoneIndex, zoned: ZonedFile, plan: FilePlan, filesystem: FileSystem | None) -> bool:
     """Return whether the planned file is the indexed one: by its version token, or else by its contents."""
     size, stamp = getattr(plan.identity, "size", None), version_token(plan.identity)
     if size is None:
@@ -365,7 +368,7 @@ def _is_indexed_version(index: ZoneIndex, zoned: ZonedFile, plan: FilePlan, file
 
 
 @contextmanager
-def open_zone_indexes(zones: Zones | None, filesystem: object | None = None) -> Iterator[ZoneView | None]:
+def open_zone_indexes(zones: Zones | None, filesystem: FileSystem | None = None) -> Iterator[ZoneView | None]:
     """Open zone indexes for one query; indexes that are given open stay open.
 
     Parameters

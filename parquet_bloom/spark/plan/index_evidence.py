@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from decimal import Decimal
 from functools import cached_property
 from itertools import takewhile
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from pyspark.sql.types import ArrayType, DateType, TimestampType, VariantType
 
@@ -28,6 +28,9 @@ from ...storage.paths import as_arrow_filesystem
 from ..session.hadoop import OBJECTS, object_url
 from ..session.session_settings import find_scheme, fold_case, listed_path
 from .column_trust import SparkCompatibility, is_stored_as
+
+if TYPE_CHECKING:
+    from ...util.given_types import FileSystem
 
 Index = str | os.PathLike[str] | LakeIndex
 
@@ -126,7 +129,7 @@ class _IndexedFiles:
 
     uris: Mapping[str, str]
     scheme: str
-    filesystem: Any
+    filesystem: FileSystem | None
     states: Callable[[], list[tuple[int, int]]] | None
 
     def __call__(self, paths: Sequence[str]) -> list[Entry]:
@@ -149,7 +152,7 @@ class _IndexedFiles:
         return dict(zip(self.uris, entries, strict=True))
 
 
-def _list_objects(urls: Sequence[str], filesystem: object | None) -> list[Entry]:
+def _list_objects(urls: Sequence[str], filesystem: FileSystem | None) -> list[Entry]:
     """Return the objects as entries of one listing; one that is not listed gets an entry that no index has."""
     first_parts, last_parts = (url.split("/")[:-1] for url in (min(urls), max(urls)))
     common = (

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Collection, Generator, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import pyarrow as pa
 from pyspark.sql import SparkSession
@@ -28,6 +28,9 @@ from ..session.hadoop import ExecutorStorage, HadoopFiles, executor_storage, res
 from ..session.session_settings import CannotPush, find_scheme, listed_path, log
 from .column_trust import SparkCompatibility
 from .index_evidence import make_index_view
+
+if TYPE_CHECKING:
+    from ...util.given_types import FileSystem
 
 
 @dataclass(frozen=True)
@@ -215,7 +218,7 @@ class ScanPlanner:
 
     def _find_evaluator(
         self, spark: SparkSession, listed: ListedFiles, compatibility: SparkCompatibility
-    ) -> tuple[list[str], object | None, Evaluator]:
+    ) -> tuple[list[str], FileSystem | None, Evaluator]:
         """Return the paths of the files, their file system, and what evaluates their footers."""
         uris, options, states = listed.uris, listed.options, listed.states
         if self._on_executors(uris):
@@ -304,7 +307,7 @@ def scan_files(
     node: Node | None,
     compatibility: SparkCompatibility,
     *,
-    filesystem: Any = None,
+    filesystem: FileSystem | None = None,
     partition_values: pa.Table | None = None,
     evidence: Evidence = NO_EVIDENCE,
 ) -> PlannedScan:

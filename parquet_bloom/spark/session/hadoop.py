@@ -10,7 +10,7 @@ from base64 import b64decode
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple, NoReturn
+from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 from weakref import WeakKeyDictionary, WeakValueDictionary
 
 import pyarrow as pa
@@ -25,6 +25,9 @@ from ...storage import object_location, resolve_filesystem
 from ...util.threads import in_order
 from .jvm import JavaObject, is_classic
 from .session_settings import CannotPush, find_scheme, listed_path
+
+if TYPE_CHECKING:
+    from ...util.given_types import FileSystem
 
 # Every call from Python to the JVM goes over a socket, and no method of Hadoop opens a file, reads a part and closes it
 # in one call. This class does; Spark's own compiler of generated code compiles it. It returns texts, as py4j decodes
@@ -403,7 +406,7 @@ def resolve_storage(
     *,
     states: Mapping[str, tuple[int, int]] | None = None,
     options: Mapping[str, Any] | None = None,
-) -> tuple[list[str], object | None]:
+) -> tuple[list[str], FileSystem | None]:
     """Return the paths and the file system by which `prune` and its siblings read files that Spark lists.
 
     Local files are read directly, others by obstore with the given options, or else by the JVM of a classic session
@@ -459,7 +462,7 @@ class ExecutorStorage:
     scheme: str
     options: Mapping[str, Any] = field(default_factory=dict, repr=False)
 
-    def locate(self, path: str) -> tuple[str, object | None]:
+    def locate(self, path: str) -> tuple[str, FileSystem | None]:
         """Convert a result of `listed_path` to a path for `prune` and its siblings, and their argument `filesystem`.
 
         Raises

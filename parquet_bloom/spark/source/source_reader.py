@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Hashable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import groupby
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -29,6 +29,9 @@ from ..plan.column_trust import Rules, find_column_problem
 from ..session.session_settings import CHAR, fold_case, iter_types
 from ..spark_arrow import arrow_field, conform, find_problem
 from .source_options import Conjunct
+
+if TYPE_CHECKING:
+    from ...util.given_types import FileSystem
 
 CHANGED = "it was changed since the DataFrame was made: make it again"
 
@@ -113,7 +116,7 @@ class FilePartitionReader:
     partition_names: tuple[str, ...]
     conjuncts: tuple[Conjunct, ...]
     rules: Rules
-    filesystem: Any = None
+    filesystem: FileSystem | None = None
 
     def batches(self, partition: FilePartition) -> Iterator[pa.RecordBatch]:
         """Yield the rows of a file partition, possibly with others of its row groups that match no condition.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import pyarrow as pa
 from pyarrow.fs import FileInfo, FileSelector, FileSystemHandler, FileType, PyFileSystem
@@ -16,8 +16,11 @@ from ..paths import object_location
 from ..source import Source
 from .object_source import ObjectSource
 
+if TYPE_CHECKING:
+    from ...util.given_types import FileSystem
 
-def make_filesystem(objects: object | None) -> PyFileSystem:
+
+def make_filesystem(objects: FileSystem | None) -> PyFileSystem:
     """Return a pyarrow file system over the result of `resolve_filesystem`; None uses settings of the environment."""
     return PyFileSystem(_Handler(objects))
 
@@ -25,7 +28,7 @@ def make_filesystem(objects: object | None) -> PyFileSystem:
 class _Handler(FileSystemHandler):  # type: ignore[misc]
     """Implementation of the file system for pyarrow."""
 
-    def __init__(self, objects: object | None):
+    def __init__(self, objects: FileSystem | None):
         self._objects = objects
 
     def __eq__(self, other: object) -> bool:

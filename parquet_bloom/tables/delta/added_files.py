@@ -12,7 +12,7 @@ import json
 import os
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 from urllib.parse import quote
 from uuid import uuid4
 
@@ -30,6 +30,9 @@ from .delta_log import Action
 from .delta_properties import ROW_TRACKING, is_on
 from .delta_snapshot import DeltaSnapshot, JsonObject, Path
 from .parsed_statistics import make_bound
+
+if TYPE_CHECKING:
+    from ...util.given_types import FileSystem
 
 _LONGEST_NAME = 100  # characters of a column's or a value's part in the name of a folder
 _NO_VALUE = "__HIVE_DEFAULT_PARTITION__"
@@ -85,7 +88,7 @@ def require_appendable(snapshot: DeltaSnapshot, properties: Mapping[str, str]) -
 
 
 def write_rows(
-    snapshot: DeltaSnapshot, rows: pa.Table, filters: Sequence[str], filesystem: object | None
+    snapshot: DeltaSnapshot, rows: pa.Table, filters: Sequence[str], filesystem: FileSystem | None
 ) -> Iterator[tuple[str, DeltaFile | None]]:
     """Write rows, a file for each partition; yield the path of each before it is written, and once more after that.
 

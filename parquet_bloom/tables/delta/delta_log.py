@@ -13,7 +13,7 @@ import json
 import re
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import suppress
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -23,6 +23,9 @@ from ...storage import Source
 from ...storage.index_folder import Folder
 from ..table_locations import resolve_delta_path
 from ..table_snapshot import FileChange
+
+if TYPE_CHECKING:
+    from ...util.given_types import FileSystem
 
 LOG_FOLDER = "_delta_log"
 PARSED = "stats_parsed"
@@ -54,7 +57,7 @@ class Checkpoint(NamedTuple):
 
 
 def read_live_adds(
-    root: str, version: int, filesystem: object | None = None, fields: Collection[str] | None = None
+    root: str, version: int, filesystem: FileSystem | None = None, fields: Collection[str] | None = None
 ) -> list[Action]:
     """Return the add actions that are live at a version, in the order of their paths.
 
@@ -88,7 +91,7 @@ def read_live_adds(
 
 
 def read_file_changes(
-    root: str, after: int, version: int, filesystem: object | None = None
+    root: str, after: int, version: int, filesystem: FileSystem | None = None
 ) -> dict[str, FileChange] | None:
     """Return {path: change} of the files in the commits after one version and up to another, with paths resolved.
 

@@ -33,6 +33,8 @@ if TYPE_CHECKING:
     from deltalake import DeltaTable
     from deltalake.table import ProtocolVersions
 
+    from ...util.given_types import FileSystem
+
 
 Path = tuple[str, ...]
 
@@ -345,7 +347,7 @@ class DeltaSnapshot(TableSnapshot):
     delta_schema: JsonObject
     actions: pa.Table
     leaves: Mapping[str, DeltaLeaf]
-    filesystem: object | None
+    filesystem: FileSystem | None
     _statistics: dict[str, PruningStatisticsArray | None] = field(default_factory=dict, init=False)
     _bounds: dict[Path, ColumnBounds] | None = field(default=None, init=False)
 
@@ -390,7 +392,7 @@ class DeltaSnapshot(TableSnapshot):
         return f"<Delta table {self.root!r} at version {self.version}, {count(len(self.files), 'file')}>"
 
 
-def make_snapshot(table: DeltaTable, root: str, filesystem: object | None, outside: bool) -> DeltaSnapshot:
+def make_snapshot(table: DeltaTable, root: str, filesystem: FileSystem | None, outside: bool) -> DeltaSnapshot:
     """Return the snapshot of a table at the version that deltalake has loaded.
 
     Parameters

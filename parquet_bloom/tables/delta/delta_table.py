@@ -39,6 +39,8 @@ if TYPE_CHECKING:
     import deltalake
     import deltalake.exceptions as delta_errors
     from deltalake import DeltaTable
+
+    from ...util.given_types import FileSystem
 else:
     deltalake, delta_errors = late_module("deltalake"), late_module("deltalake.exceptions")
 
@@ -61,7 +63,7 @@ class Damage(NamedTuple):
     start: int | None = None
 
 
-def find_damage(root: str, filesystem: object | None = None) -> Damage | None:
+def find_damage(root: str, filesystem: FileSystem | None = None) -> Damage | None:
     """Return what is wrong with a table's log; None if nothing is found, or if it cannot be read.
 
     Parameters
@@ -162,7 +164,9 @@ def parse_time(as_of: datetime | str) -> int:
     return (since.days * 86_400 + since.seconds) * 1_000 + since.microseconds // 1_000
 
 
-def find_version(root: str, as_of: datetime | str, filesystem: object | None, configuration: Mapping[str, str]) -> int:
+def find_version(
+    root: str, as_of: datetime | str, filesystem: FileSystem | None, configuration: Mapping[str, str]
+) -> int:
     """Return the last version that was committed at a time or before it.
 
     Parameters
@@ -245,6 +249,12 @@ def delta(
     ------
     ParquetBloomError
         The arguments contradict each other. Everything else is an error when the table is read.
+
+    Examples
+    --------
+    >>> table = parquet_bloom.delta("events", version=1)
+    >>> parquet_bloom.dataset(table).count_rows()
+    2000
     """
     return DeltaSource(table, version, as_of, storage_options, outside)
 
@@ -445,6 +455,12 @@ def delta_files(
         There is no such table or version, or deltalake cannot read it.
     ParquetBloomError
         deltalake is missing, the table's log is not understood, or the table has a file outside of its folder.
+
+    Examples
+    --------
+    >>> from parquet_bloom import tables
+    >>> tables.delta_files("events").version
+    2
     """
     source = DeltaSource(path, version, storage_options=storage_options, outside=outside)
     return TableFiles.of(source.read_snapshot(), outside)
@@ -458,7 +474,7 @@ class _DeltaReading:
     snapshot : of the version that was read.
     """
 
-    def __init__(self, table: DeltaTable, root: str, filesystem: object | None, outside: bool) -> None:
+    def __init__(self, table: DeltaTable, root: str, filesystem: FileSystem | None, outside: bool) -> None:
         self._table, self._where = table, (root, filesystem, outside)
         self._commit = self._identify_commit(table.version())
         self.snapshot = make_snapshot(table, root, filesystem, outside)

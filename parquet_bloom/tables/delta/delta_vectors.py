@@ -13,7 +13,7 @@ import zlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
-from typing import ClassVar, Literal, NamedTuple
+from typing import TYPE_CHECKING, ClassVar, Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,6 +24,9 @@ from ...storage import open_source
 from ...storage.index_folder import Folder
 from ..table_locations import require_inside, resolve_delta_path
 from ..table_snapshot import RowNumbers, find_in_bitmap
+
+if TYPE_CHECKING:
+    from ...util.given_types import FileSystem
 
 FEATURE = "deletionVectors"
 """The reader feature of tables that have deletion vectors."""
@@ -102,7 +105,7 @@ class DeletionVector:
     values = None
 
     def __init__(
-        self, action: object, path: str, root: str, filesystem: object | None = None, outside: bool = False
+        self, action: object, path: str, root: str, filesystem: FileSystem | None = None, outside: bool = False
     ) -> None:
         self._action = action
         self._where = path, root, filesystem, outside
@@ -166,7 +169,7 @@ class UndeclaredVector:
 
 
 def read_vector(
-    descriptor: VectorDescriptor, root: str, filesystem: object | None = None, outside: bool = False
+    descriptor: VectorDescriptor, root: str, filesystem: FileSystem | None = None, outside: bool = False
 ) -> BitMap64:
     """Read and check a deletion vector.
 
@@ -231,7 +234,7 @@ def decode_z85(text: str) -> bytes:
         raise ParquetBloomError(f"{text[:40]!r} is not Z85") from None
 
 
-def _read_stored(path: str, descriptor: VectorDescriptor, filesystem: object | None) -> bytes:
+def _read_stored(path: str, descriptor: VectorDescriptor, filesystem: FileSystem | None) -> bytes:
     """Return the bytes of a vector in a file, after checking its version, length and checksum."""
     size, offset = descriptor.size, descriptor.offset
     with open_source(path, filesystem) as source:
@@ -255,7 +258,7 @@ class VectorFile(NamedTuple):
     described: Sequence[Vector]
 
 
-def write_vectors(root: str, filesystem: object | None, name: uuid.UUID, vectors: Sequence[BitMap64]) -> VectorFile:
+def write_vectors(root: str, filesystem: FileSystem | None, name: uuid.UUID, vectors: Sequence[BitMap64]) -> VectorFile:
     """Write deletion vectors into one new file in a table's folder.
 
     Parameters

@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -21,6 +21,9 @@ from ..table_snapshot import TableFile
 from ..variant_bounds import BoundVariants, split_serialized
 from .delta_log import PARSED, Action, read_live_adds, require_same_files
 from .delta_vectors import decode_z85
+
+if TYPE_CHECKING:
+    from ...util.given_types import FileSystem
 
 _LOWER, _UPPER = "minValues", "maxValues"
 _TEXT = "stats"
@@ -34,7 +37,11 @@ class ColumnBounds(NamedTuple):
 
 
 def read_bounds(
-    root: str, version: int, filesystem: object | None, files: Sequence[TableFile], columns: Iterable[tuple[str, ...]]
+    root: str,
+    version: int,
+    filesystem: FileSystem | None,
+    files: Sequence[TableFile],
+    columns: Iterable[tuple[str, ...]],
 ) -> dict[tuple[str, ...], ColumnBounds]:
     """Return {column: its bounds} of Variant columns, by their paths in the log; nothing if the log cannot be read.
 

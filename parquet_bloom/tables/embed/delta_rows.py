@@ -6,7 +6,7 @@ import json
 import os
 import time
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 from uuid import UUID
 
 import numpy as np
@@ -23,6 +23,9 @@ from ..delta.delta_vectors import FEATURE, DeletionVector, Vector, write_vectors
 from ..delta.row_tracking import explain_materializing
 from .new_files import WrittenFile
 from .table_target import Exchange, HiddenRows, LiveFile, RewrittenFile, RowChange, TableState
+
+if TYPE_CHECKING:
+    from ...util.given_types import FileSystem
 
 
 def explain_deleting(properties: Mapping[str, str]) -> str | None:
@@ -63,7 +66,7 @@ class RowActions(NamedTuple):
     files: Sequence[WrittenFile]
 
 
-def delete_rows(state: TableState, change: RowChange, filesystem: object | None, name: UUID) -> RowActions:
+def delete_rows(state: TableState, change: RowChange, filesystem: FileSystem | None, name: UUID) -> RowActions:
     """Write the deletion vectors of a change, and return its actions.
 
     Parameters
@@ -110,7 +113,7 @@ def delete_rows(state: TableState, change: RowChange, filesystem: object | None,
     return RowActions(actions, sums, files if written is None else [*files, written])
 
 
-def _hide(file: HiddenRows, described: Vector, now: int, filesystem: object | None) -> Iterator[Action]:
+def _hide(file: HiddenRows, described: Vector, now: int, filesystem: FileSystem | None) -> Iterator[Action]:
     """Yield the actions that give a file another deletion vector."""
     add = file.old.entry
     yield make_remove(add, now, changes_data=True)
@@ -119,7 +122,7 @@ def _hide(file: HiddenRows, described: Vector, now: int, filesystem: object | No
     yield {"add": {"partitionValues": {}, "modificationTime": now, **add, **changed}}
 
 
-def _exchange(new: RewrittenFile, now: int, filesystem: object | None) -> Iterator[Action]:
+def _exchange(new: RewrittenFile, now: int, filesystem: FileSystem | None) -> Iterator[Action]:
     """Yield the actions that put a file in the place of an old one."""
     add = new.old.entry
     yield make_remove(add, now, changes_data=True)
@@ -129,7 +132,7 @@ def _exchange(new: RewrittenFile, now: int, filesystem: object | None) -> Iterat
     yield {"add": {"partitionValues": {}, **kept, **changed, "stats": statistics}}
 
 
-def _shrink(text: str | None, new: RewrittenFile, filesystem: object | None) -> str:
+def _shrink(text: str | None, new: RewrittenFile, filesystem: FileSystem | None) -> str:
     """Return the statistics of a file that has fewer rows than the old one; bounds of the old one hold."""
     statistics = _parse_statistics(text, new.old)
     with open_source(new.path, filesystem) as source, source.arrow_file() as stream:
@@ -167,7 +170,7 @@ def _parse_statistics(text: str | None, file: LiveFile) -> dict[str, Any]:
     return statistics
 
 
-def _loosen(text: str | None, file: LiveFile, filesystem: object | None) -> str:
+def _loosen(text: str | None, file: LiveFile, filesystem: FileSystem | None) -> str:
     """Return the statistics of a file of which rows are deleted: bounds hold, but may not be values any more.
 
     A file with a deletion vector has to have its number of rows, those deleted included.

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import accumulate
 from operator import attrgetter
-from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from ...errors import ParquetBloomError, PredicateError, printable, shortened
 from ...file.filter_builder import Columns, FilterOptions, parse_columns
@@ -25,7 +25,6 @@ from ..delta.delta_table import DeltaSource, delta
 from ..iceberg.catalog_search import is_place, open_at
 from ..iceberg.iceberg_table import IcebergTable, iceberg
 from ..open_table import find_table
-from ..table_snapshot import Table
 from .exchange_delta import DeltaTarget
 from .exchange_files import (
     Committed,
@@ -41,11 +40,9 @@ from .new_files import NewFiles
 from .table_target import Exchange, LiveFile, SkippedFile, TableState, Target
 
 if TYPE_CHECKING:
-    from deltalake import DeltaTable
     from pyiceberg.catalog import Catalog
-    from pyiceberg.table import Table as PyicebergTable
 
-    GivenTable: TypeAlias = Table | DeltaTable | PyicebergTable | str | os.PathLike[str] | tuple[str, ...]
+    from ...util.given_types import Predicate, TableSource
 
 _SHOWN = 20  # files that the text of a report lists
 
@@ -164,7 +161,7 @@ class EmbedTableReport(TabularReport):
 
 
 def open_target(
-    table: GivenTable, catalog: Catalog | str | None, storage_options: Mapping[str, object] | None
+    table: TableSource, catalog: Catalog | str | None, storage_options: Mapping[str, object] | None
 ) -> Target:
     """Return the table; see `embed_table` for what it may be.
 
@@ -197,7 +194,7 @@ def open_target(
     raise ParquetBloomError(f"{problem} or the folder of a Delta table, not {type(table).__name__}")
 
 
-def _find_named(table: GivenTable, catalog: Catalog | str) -> IcebergTable:
+def _find_named(table: TableSource, catalog: Catalog | str) -> IcebergTable:
     """Return the table of a catalog that is given by its name, its folder or one of its metadata files."""
     if isinstance(table, str | os.PathLike):
         path = os.fsdecode(table)
@@ -248,11 +245,11 @@ class TableOptions:
 
 
 def embed_table(
-    table: GivenTable,
+    table: TableSource,
     columns: Columns,
     *,
     fpp: float = 0.01,
-    where: object = None,
+    where: Predicate | None = None,
     max_files: int | None = None,
     max_bytes: int | None = None,
     commit_bytes: int = COMMIT_BYTES,
@@ -301,6 +298,11 @@ def embed_table(
         The table, or a column, cannot get filters in this way; the text names the feature. Nothing was committed but
         what earlier commits of this call did, by `commit_bytes`. Or it is not known whether the commit succeeded: the
         text says so, and the new files are kept.
+
+    Examples
+    --------
+    >>> len(parquet_bloom.embed_table("events", ["user"]).files)
+    2
     """
     requested = parse_columns(columns, FilterOptions(fpp))
     options = TableOptions(

@@ -56,6 +56,8 @@ from .table_target import (
 if TYPE_CHECKING:
     from deltalake.table import ProtocolVersions
 
+    from ...util.given_types import FileSystem
+
 _HIGHEST_WRITER = 7  # version of the protocol
 
 # Features that ask nothing of a commit which exchanges a file for one with the same rows in the same order, or no more
@@ -102,7 +104,7 @@ class _DeltaRows:
     """Writes new rows into files; see `RowFileWriter`."""
 
     snapshot: DeltaSnapshot
-    filesystem: object | None
+    filesystem: FileSystem | None
 
     def __call__(self, rows: pa.Table, filters: Sequence[str]) -> Iterator[tuple[str, NewFile | None]]:
         for path, file in write_rows(self.snapshot, rows, filters, self.filesystem):

@@ -6,6 +6,7 @@ import random
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
@@ -30,6 +31,9 @@ from ...variant.variant_type import find_variant
 from ..names_in_files import find_names
 from .new_files import NewFiles, find_missing
 from .table_target import CommitConflict, Exchange, LiveFile, SkippedFile, TableState, Target, UnfitFiles
+
+if TYPE_CHECKING:
+    from ...util.given_types import FileSystem
 
 
 class FilterColumns:
@@ -246,7 +250,7 @@ def write_exchange(
     return Exchange(old, path, report.new_size, report.num_filters)
 
 
-def _verify(path: str, old: str, names: Sequence[str], num_filters: int, filesystem: object | None) -> None:
+def _verify(path: str, old: str, names: Sequence[str], num_filters: int, filesystem: FileSystem | None) -> None:
     """Raise unless a new file has at least so many filters and none of them denies a value.
 
     deltalake's `delete` and `update` ask filters, so that one that denies a value would leave rows as they are.

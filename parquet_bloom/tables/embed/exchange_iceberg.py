@@ -63,6 +63,8 @@ if TYPE_CHECKING:
     from pyiceberg.table.metadata import TableMetadata
     from pyiceberg.table.snapshots import Snapshot
     from pyiceberg.table.update import TableRequirement, TableUpdate
+
+    from ...util.given_types import FileSystem
 else:
     noop, exceptions = late_module("pyiceberg.catalog.noop"), late_module("pyiceberg.exceptions")
     iceberg_table = late_module("pyiceberg.table")
@@ -96,7 +98,7 @@ class _IcebergRows:
 
     table: PyicebergTable
     name: str
-    filesystem: object | None
+    filesystem: FileSystem | None
 
     def __call__(self, rows: pa.Table, filters: Sequence[str]) -> Iterator[tuple[str, NewFile | None]]:
         requested = {name: FilterOptions() for name in filters}

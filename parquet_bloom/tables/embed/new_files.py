@@ -9,12 +9,15 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from types import TracebackType
-from typing import Protocol, Self
+from typing import TYPE_CHECKING, Protocol, Self
 
 from ...errors import StorageError
 from ...storage import is_url, open_source, stat_files
 from ...storage.index_folder import Folder
 from ...util.threads import in_order
+
+if TYPE_CHECKING:
+    from ...util.given_types import FileSystem
 
 _REQUESTS = 16  # at a time
 _ASKED = 16  # files of a folder, up to which they are asked for one by one, without listing it
@@ -37,7 +40,7 @@ class NewFiles:
     filesystem : of the table, resolved.
     """
 
-    def __init__(self, filesystem: object | None = None) -> None:
+    def __init__(self, filesystem: FileSystem | None = None) -> None:
         self.filesystem = filesystem
         self._paths: set[str] = set()
         self._kept: set[str] = set()
@@ -73,7 +76,7 @@ class NewFiles:
                 self._paths.discard(path)
 
 
-def find_missing(files: Sequence[WrittenFile], filesystem: object | None) -> set[str]:
+def find_missing(files: Sequence[WrittenFile], filesystem: FileSystem | None) -> set[str]:
     """Return the new files that are gone, or are not as they were written: an unlucky vacuum deletes them."""
     sizes: dict[str, int] = {}
     local = [file.path for file in files if not is_url(file.path)]
@@ -92,7 +95,7 @@ def find_missing(files: Sequence[WrittenFile], filesystem: object | None) -> set
     return {file.path for file in files if sizes.get(file.path) != file.size}
 
 
-def _find_size(path: str, filesystem: object | None) -> int | None:
+def _find_size(path: str, filesystem: FileSystem | None) -> int | None:
     """Return the size of a file in bytes; None if there is none."""
     try:
         with open_source(path, filesystem) as source:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -17,6 +17,9 @@ from ...redaction import shown_redacted
 from ..table_locations import require_inside
 from ..table_snapshot import TableColumn, TableSnapshot
 from .new_files import NewFiles
+
+if TYPE_CHECKING:
+    from ...util.given_types import FileSystem
 
 
 class CommitConflict(Exception):
@@ -225,7 +228,7 @@ class Target(ABC):
 
     kind: Literal["delta", "iceberg"]
     name: str
-    filesystem: object | None = None
+    filesystem: FileSystem | None = None
     storage_options: Mapping[str, object] | None = None
 
     @abstractmethod

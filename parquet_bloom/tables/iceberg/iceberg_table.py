@@ -321,6 +321,12 @@ def iceberg(
     ------
     ParquetBloomError
         pyiceberg is missing, or what is given is not understood.
+
+    Examples
+    --------
+    >>> table = parquet_bloom.iceberg("events/metadata/v2.metadata.json")  # doctest: +SKIP
+    >>> parquet_bloom.read_table(table, "id = 7").num_rows  # doctest: +SKIP
+    1
     """
     path = os.fsdecode(table) if isinstance(table, str | os.PathLike) else None
     if not is_installed("pyiceberg"):

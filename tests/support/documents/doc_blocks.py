@@ -118,7 +118,7 @@ def check(page: Path, folder: Path) -> None:
     for example in examples(text):
         location = folder / (example.code.folder or "empty")
         if not location.exists():
-            shutil.copytree(_make_template(example.code.folder), location)
+            shutil.copytree(make_template(example.code.folder), location)
         run = _console if example.code is example.output else _python
         outputs.append((example.output, run(example.code.text, location).replace(str(location), HERE)))
     if os.environ.get("PARQUET_BLOOM_UPDATE_GOLDEN", "0") not in ("", "0"):
@@ -134,7 +134,7 @@ _TEMPLATES = tempfile.TemporaryDirectory(prefix="doc-lakes-")
 
 
 @functools.cache
-def _make_template(name: str) -> Path:
+def make_template(name: str) -> Path:
     """Make the folder of a name once; pages get copies."""
     folder = Path(_TEMPLATES.name, name or "empty")
     folder.mkdir()

@@ -88,6 +88,12 @@ def _events(first: int) -> pa.Table:
     )
 
 
+def docstrings(folder: Path) -> None:
+    """Write the lake with filters, and the table, for the examples of docstrings."""
+    filtered(folder)
+    table(folder)
+
+
 def table(folder: Path) -> None:
     """`events/`: a Delta table of three versions: two days are appended, then a row is changed."""
     import deltalake  # the pages that need it are few, and it takes a while to import
