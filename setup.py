@@ -12,6 +12,7 @@ PARQUET_BLOOM_BUILD_CACHE names; in a checkout it is .cache/build if the variabl
 """
 
 import functools
+import gzip
 import hashlib
 import multiprocessing
 import os
@@ -20,6 +21,7 @@ import shutil
 import subprocess
 import sys
 import sysconfig
+import tarfile
 import tempfile
 from pathlib import Path
 
@@ -29,6 +31,7 @@ from Cython.Build.Dependencies import create_dependency_tree
 from Cython.Compiler import Options
 from setuptools import Extension, setup
 from setuptools.command.build_ext import build_ext
+from setuptools.command.sdist import sdist
 
 PACKAGE = "parquet_bloom"
 
@@ -232,6 +235,7 @@ class BuildModules(build_ext):
             target.parent.mkdir(parents=True, exist_ok=True)
             target.unlink(missing_ok=True)  # a process may have it open
             shutil.copyfile(places[module.name], target)
+            target.chmod(0o755)  # as a linker leaves it, since wheels have the modes of files
             places[module.name].touch()
         self.extensions = [module for module in wanted if module not in known]
         if self.extensions:
@@ -262,5 +266,35 @@ class BuildModules(build_ext):
             module.sources = sources[module.name]
 
 
+def make_reproducible(archive: Path, epoch: int) -> None:
+    """Write an archive anew with what its files hold and are named, and nothing of the folder that they came from."""
+    part = archive.with_name(f"{archive.name}.part")
+    with (
+        tarfile.open(archive) as old,
+        part.open("wb") as raw,
+        gzip.GzipFile(filename="", mode="wb", fileobj=raw, mtime=epoch) as compressed,
+        tarfile.open(fileobj=compressed, mode="w") as new,
+    ):
+        for member in sorted(old.getmembers(), key=lambda member: member.name):
+            member.pax_headers = {}  # the time of the file, to the nanosecond
+            member.mtime = epoch
+            member.uid = member.gid = 0
+            member.uname = member.gname = ""
+            member.mode = 0o755 if member.isdir() or member.mode & 0o100 else 0o644
+            new.addfile(member, old.extractfile(member) if member.isfile() else None)
+    part.replace(archive)
+
+
+class BuildSdist(sdist):
+    """Builds the same archive of the same sources where SOURCE_DATE_EPOCH is set, as setuptools does with wheels."""
+
+    def make_archive(self, base_name: str, format: str, *args: object, **options: object) -> str:
+        made: str = super().make_archive(base_name, format, *args, **options)
+        epoch = os.environ.get("SOURCE_DATE_EPOCH")
+        if epoch and format == "gztar":
+            make_reproducible(Path(made), int(epoch))
+        return made
+
+
 if __name__ == "__main__":
-    setup(ext_modules=extensions(), cmdclass={"build_ext": BuildModules})
+    setup(ext_modules=extensions(), cmdclass={"build_ext": BuildModules, "sdist": BuildSdist})

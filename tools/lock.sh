@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Renews tools/requirements.lock: the version of each package that tests, documentation, lint, benchmarks and fuzzing use, for
+# Renews tools/requirements.lock: the version of each package that tests, documentation, lint, benchmarks, fuzzing and releases use, for
 # every Python and platform; and tools/adapters.lock, of what tools/adapters.sh installs. What is locked stays as it is where pyproject.toml allows it; --upgrade takes the newest of all.
 #     bash tools/lock.sh [--upgrade | --upgrade-package NAME]
 set -euo pipefail
@@ -16,5 +16,5 @@ compile() { # LOCK EXTRA...
             ${options[@]+"${options[@]}"} --output-file "$lock" -
     git diff --stat -- "$lock"
 }
-compile tools/requirements.lock test docs lint bench fuzz
+compile tools/requirements.lock test docs lint bench fuzz release matrix
 compile tools/adapters.lock adapters

@@ -1,4 +1,4 @@
-"""Print the requirements in pyproject.toml, one per line: to build, to run, and of the extras given."""
+"""Print the requirements in pyproject.toml, to build, to run and of the extras given, or of these --only."""
 
 import re
 import sys
@@ -23,6 +23,8 @@ def main(extras: list[str]) -> None:
     project = settings["project"]
     optional = project["optional-dependencies"]
     requirements = settings["build-system"]["requires"] + project["dependencies"]
+    if extras[:1] == ["--only"]:
+        requirements, extras = [], extras[1:]
     for extra in extras:
         if extra not in optional:
             sys.exit(f"pyproject.toml has no extra named {extra}")

@@ -165,3 +165,19 @@ prepare() { # EXTRA [java] [jdk] [c++] [clang] [qemu]
         export JAVA_HOME
     fi
 }
+
+# The tools of releases and of the matrix have an environment of their own, since they need nothing of the package's. $python is its
+# interpreter afterwards.
+prepare_release_tools() { # EXTRA
+    local requirements wanted complete=$root/.cache/release/tools/complete-$1
+    base=$(command -v "${PYTHON:-python3}") || fail "Please install Python 3.11 or newer (on Debian: apt-get install python3)"
+    python=$root/.cache/release/tools/bin/python
+    export PATH=$root/.cache/release/tools/bin:$PATH
+    mapfile -t requirements < <("$base" tools/requirements.py --only "$1")
+    wanted=$(printf '%s\n' "$base" "${requirements[@]}" | cat - tools/requirements.lock | sha256sum)
+    [ "$(cat "$complete" 2>/dev/null)" != "$wanted" ] || return 0
+    if [ ! -x "$python" ]; then "$base" -m venv "$root/.cache/release/tools" || fail "cannot make .cache/release/tools"; fi
+    shown=5 quietly "pip install into .cache/release/tools ($1)" pip_install --constraint tools/requirements.lock "${requirements[@]}" ||
+        fail "pip could not install the packages"
+    printf '%s\n' "$wanted" >"$complete"
+}
