@@ -12,7 +12,7 @@ import click
 
 from ..errors import NoFilesError, ParquetBloomError
 from ..redaction import redacted
-from .lazy_group import LazyGroup, suggest
+from .lazy_group import HELP_OPTIONS, LazyGroup, suggest
 from .output.output import ERROR, CannotPrintError, Output, abandon, say
 from .process import end_process, prepare_process
 
@@ -134,7 +134,7 @@ Example:
     cls=Tool,
     epilog=EPILOG,
     commands=COMMANDS,
-    context_settings={"help_option_names": ["-h", "--help"]},
+    context_settings={"help_option_names": HELP_OPTIONS},
 )
 @click.version_option(sys.modules[__name__.partition(".")[0]].__version__, message="%(prog)s %(version)s")
 def tool() -> None:

@@ -11,6 +11,7 @@ import click
 
 from ..redaction import remember
 from ..storage import resolve_filesystem
+from .lazy_group import HELP_OPTIONS
 from .output.output import Output
 from .output.row_formats import FORMATS
 
@@ -321,7 +322,9 @@ def command(
             return function(output, options(values))
 
         short_name = name.rpartition(" ")[2]
-        return cls(short_name, callback=run, params=params, help=text, epilog=epilog, context_settings=settings)
+        # Click keeps the names of the first context that asks, which need not be one below the tool's.
+        context = {"help_option_names": HELP_OPTIONS} | settings
+        return cls(short_name, callback=run, params=params, help=text, epilog=epilog, context_settings=context)
 
     return decorate
 

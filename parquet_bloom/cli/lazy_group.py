@@ -27,6 +27,9 @@ def suggest(name: str, names: Iterable[str]) -> str:
     return f"; did you mean {' or '.join(repr(bare[one]) for one in likely)}?" if likely else ""
 
 
+HELP_OPTIONS = ["-h", "--help"]
+
+
 class LazyGroup(click.Group):
     """A group that imports a command when it is looked up.
 

@@ -403,7 +403,7 @@ def test_bad_input_is_one_line_and_changes_nothing(lake, refused):
         ("spark-archive -o e.tar --without nump", "'nump' is to be left out, but no packed distribution needs it"),
         (
             "spark-archive -o e.tar --extra s4",
-            "there is no extra 's4'; there are: bench, delta, dialects, docs, fuzz, ",
+            "there is no extra 's4'; there are: adapters, bench, delta, dialects, docs, ",
         ),
     ):
         assert said in refused(*shlex.split(command)), command

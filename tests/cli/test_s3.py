@@ -91,13 +91,13 @@ def test_index_and_lake_in_an_object_store(run: Callable[..., Any], s3: Any, tmp
         assert done.code == 0, done.err
         return done
 
-    do("create", index, "id", "--lake", s3.url("lake/"))
+    do("create", index, "--column", "id", "--lake", s3.url("lake/"))
     do("append", index)
-    row = do("lookup", index, "id", 1005, "--format", "ndjson").document
+    row = do("lookup", index, "--column", "id", 1005, "--format", "ndjson").document
     assert row == {"value": "1005", "row_groups": None, "rows": None, "file": s3.url("lake/day=1/a b ü.parquet")}
     s3.put("lake/day=9/new.parquet", file(5))
     s3.put("lake/day=0/a b ü.parquet", file(7000))
-    candidates = do("lookup", index, "id", 2005, "--json").document["candidates"]
+    candidates = do("lookup", index, "--column", "id", 2005, "--json").document["candidates"]
     assert {row["file"].rpartition("day=")[2][0] for row in candidates} == {"0", "2", "9"}
     assert do("append", index).out.splitlines()[-1].split()[:3] == ["1", "1", "2"]
     do("check", index, "--sample", 9)
@@ -105,9 +105,9 @@ def test_index_and_lake_in_an_object_store(run: Callable[..., Any], s3: Any, tmp
     do("compact", index)
     assert do("stats", index, "--json").document["totals"]["files"] == 3
     # An index on disk of a lake in an object store.
-    do("create", tmp_path / "ids.index", "id")
+    do("create", tmp_path / "ids.index", "--column", "id")
     do("append", tmp_path / "ids.index", s3.url("lake/*/*.parquet"))
-    done = do("lookup", tmp_path / "ids.index", "id", 1005, "--format", "csv")
+    done = do("lookup", tmp_path / "ids.index", "--column", "id", 1005, "--format", "csv")
     assert done.out.splitlines()[1:] == [f"1005,,,{s3.url('lake/day=1/a b ü.parquet')}"]
     # One that refuses is one line.
     s3.put("lake/day=9/more.parquet", file(77))

@@ -27,7 +27,7 @@ BUILTINS = {
     "MalformedVariantError": "ValueError",
     "VariantCastError": "ValueError",
     "StorageError": "OSError",
-    "NoFilesError": "StorageError",
+    "NoFilesError": "OSError",
     "PredicateError": "ValueError",
     "ExpressionError": "TypeError",
     "FilterTypeError": "TypeError",

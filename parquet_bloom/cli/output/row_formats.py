@@ -105,16 +105,16 @@ def lay_out(
     columns, rows : content of the table; columns without information are left out.
     color : whether to style headings and values.
     heads : whether the first column may become a heading above the rows that share its value.
-    width : cells to fit into, as far as the values allow: the first column becomes a heading if none but sentences
-        is wider, then sentences are wrapped, then columns are moved below their rows.
+    width : cells to fit into, as far as the values allow: the first column becomes a heading if no other but a
+        sentence is wider, then sentences are wrapped, then columns are moved below their rows.
     """
     columns = [column for column in columns if not (column.usual and all(map(column.usual, rows)))]
     below = _format_cells([column for column in columns if column.below], rows)
     columns = [column for column in columns if not column.below]
     table = _TablePrinter(columns, _format_cells(columns, rows))
     firsts = None
-    firm = [size for column, size in zip(table.columns, table.widths, strict=True) if not column.folds]
-    if table.width > width and heads and table.widths[0] == max(firm) and not table.columns[0].right:
+    others = [size for column, size in zip(table.columns[1:], table.widths[1:], strict=True) if not column.folds]
+    if table.width > width and heads and table.widths[0] >= max(others, default=0) and not table.columns[0].right:
         firsts = [texts[0] for texts in table.rows]
         table = table.without(table.columns[0].key)
     table.fold(width)

@@ -37,7 +37,7 @@ def test_fragments_have_all_rows_in_order(dataset, num_parts):
     for filter in (None, pc.field("id") < 300, pc.field("day") == pa.scalar("2026-01-02").cast(pa.date32())):
         parts = dataset.split(num_parts, filter)
         assert 1 <= len(parts) <= num_parts
-        tables = [send(part).to_table(["day", "row"]) for part in parts]
+        tables = [send(part).to_table(columns=["day", "row"]) for part in parts]
         assert pa.concat_tables(tables).equals(dataset.to_table(["day", "row"], filter))
     assert dataset.split(num_parts, pc.field("id") == -1) == []
 
@@ -54,11 +54,10 @@ def test_scans_have_all_rows_in_order(dataset, num_parts):
 
 def test_a_part_is_sent_with_its_own_files_alone(dataset):
     parts = dataset.split(FILES)
-    assert len(parts) == FILES
-    paths = dataset.files
-    for part, path in zip(parts, paths, strict=True):
-        sent = pickle.dumps(part)
-        assert [other for other in paths if other.encode() in sent] == [path]
+    assert len(parts) > FILES // 2
+    sent = [[path for path in dataset.files if path.encode() in pickle.dumps(part)] for part in parts]
+    assert all(sent)
+    assert [path for paths in sent for path in paths] == dataset.files
     with pytest.raises(ParquetBloomError, match="num_parts must be at least 1, got 0"):
         dataset.split(0)
 
