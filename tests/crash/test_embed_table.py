@@ -166,7 +166,6 @@ def kill(stage: TableStage, some: list[tuple[int, int]]) -> int:
     return done
 
 
-@pytest.mark.default
 def test_killed_about_the_commit(stage: TableStage) -> None:
     calls = undisturbed(stage).calls
     last = len(calls)
@@ -205,7 +204,6 @@ def fail(stage: TableStage, some: Iterable[tuple[int, int]]) -> Counter[str]:
     return ends
 
 
-@pytest.mark.default
 def test_a_call_fails_about_the_commit(stage: TableStage) -> None:
     last = len(undisturbed(stage).calls)
     assert fail(stage, [(last // 3, BEFORE), (last - 1, BEFORE), (last - 1, AFTER)])

@@ -161,7 +161,6 @@ class Questions:
         return draw_text_leaf(rng, texts) if texts and choice < 0.5 else draw_leaf(rng, columns)
 
 
-@pytest.mark.default
 @pytest.mark.parametrize(
     "writer",
     [

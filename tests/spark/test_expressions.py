@@ -70,7 +70,6 @@ def make_conditions(table: pa.Table, count: int) -> list[str]:
     return conditions
 
 
-@pytest.mark.default
 def test_conditions_find_the_rows_that_spark_finds(spark: Any, lake: tuple[str, str, pa.Table]) -> None:
     path, index, table = lake
     native = spark.read.parquet(path)

@@ -264,6 +264,7 @@ def run(name: str, *arguments: str) -> str:
     return done.stdout
 
 
+@pytest.mark.ci
 def test_shapes_run_in_all_modes(tmp_path):
     options = ["--small", "--lakes", str(tmp_path), "--only", "groups", "--runs", "1", "--peers", "DuckDB"]
     printed = run("shapes.py", *options, "--query", "one id")

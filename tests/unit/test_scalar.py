@@ -155,6 +155,7 @@ def slow(bloom_filter: SplitBlockBloomFilter, value: Any) -> Any:
     )
 
 
+@pytest.mark.ci
 @pytest.mark.parametrize("name", TYPES)
 def test_the_fast_answer_is_the_slow_one(name):
     for bloom_filter in FILTERS[name]:
@@ -163,6 +164,7 @@ def test_the_fast_answer_is_the_slow_one(name):
             assert outcome(lambda: value in bloom_filter) == expected, (name, value)  # noqa: B023
 
 
+@pytest.mark.ci
 @pytest.mark.parametrize("name", TYPES)
 @given(value=anything)
 @example(value=0)

@@ -133,6 +133,7 @@ def test_what_cannot_be_searched_again_is_said(tmp_path: Path, monkeypatch: pyte
     assert not {5, 150} & {*tables.reload(table).scan().to_arrow()["number"].to_pylist()}
 
 
+@pytest.mark.ci
 def test_changes_in_any_order(tmp_path: Path) -> None:
     done = set()
     for seed in seeds(max(scaled(2), 1)):

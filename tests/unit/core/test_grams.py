@@ -122,6 +122,7 @@ def test_what_was_returned_is_forgotten_on_demand() -> None:
         extractor.forget()
 
 
+@pytest.mark.ci
 def test_a_long_text_and_many_are_extracted_in_pieces() -> None:
     weights, rng = make_weights(10), random.Random(1)
     long = rng.randbytes(10_000_000)

@@ -28,6 +28,7 @@ def alignment(num_bytes: int) -> int:
     return HUGE if num_bytes >= HUGE and SMAPS.is_file() else 64
 
 
+@pytest.mark.ci
 def test_memory_is_aligned_and_zero():
     for num_bytes in (1, 31, 32, 63, 64, 65, 4096, 100_000, HUGE - 1, HUGE, HUGE + 1, 5 * HUGE + 32):
         stored = [Memory(num_bytes) for _ in range(4)]

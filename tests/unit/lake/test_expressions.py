@@ -91,6 +91,7 @@ def random_condition(rng: random.Random, table: pa.Table) -> str:
     )
 
 
+@pytest.mark.ci
 def test_answers_are_those_of_duckdb_or_refused(lake: tuple[Path, Path, pa.Table]) -> None:
     path, index, table = lake
     rng, connection = random.Random(1), duckdb.connect()

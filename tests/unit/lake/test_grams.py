@@ -287,6 +287,7 @@ def test_long_texts_and_every_encoding(tmp_path: Path) -> None:
         assert names_of(lake, "t LIKE '% 9999 end%'", index) == []
 
 
+@pytest.mark.ci
 def test_frequent_grams_are_in_all_units(tmp_path: Path) -> None:
     """A gram that is in more than an eighth of the units, and in more than 512, is not listed: it is in all of them."""
     lake = tmp_path / "lake"

@@ -50,6 +50,7 @@ def write(path: Path, table: pa.Table, **options: Any) -> None:
     pq.write_table(table, path, **{"row_group_size": 500, **options})
 
 
+@pytest.mark.ci
 @pytest.mark.parametrize("where", ["key = 7", "key IN (7, 8, 1000) AND value < 0.5", "text = 't9' AND flag = TRUE"])
 def test_random_lakes(where: str, tmp_path: Path) -> None:
     """Files of several codecs and schemas, in folders of partitions, with empty ones among them."""

@@ -431,6 +431,7 @@ _ENDS = {
 }
 
 
+@pytest.mark.ci
 @pytest.mark.parametrize("end", _ENDS)
 def test_a_program_ends_while_arrow_reads_ahead(tmp_path, end):
     """Arrow's threads call for the next batch while the interpreter ends, which aborted it."""

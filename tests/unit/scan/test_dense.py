@@ -89,6 +89,7 @@ CONDITIONS = [
 ]
 
 
+@pytest.mark.ci
 @pytest.mark.parametrize("columns", [None, ["row", "text"], ["value"], [], ["part", "tags"]], ids=str)
 @pytest.mark.parametrize("where", CONDITIONS, ids=str)
 def test_rows_are_those_of_the_general_way(lake: Path, where: str | None, columns: list[str] | None) -> None:

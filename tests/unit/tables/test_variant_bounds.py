@@ -531,6 +531,7 @@ def outcome(table: Any, where: str) -> list[int] | type[Exception]:
         return VariantCastError
 
 
+@pytest.mark.ci
 @pytest.mark.parametrize("write", WRITERS.values(), ids=WRITERS)
 @pytest.mark.parametrize("seed", range(6))
 def test_random_tables(tmp_path: Path, write: Write, seed: int) -> None:

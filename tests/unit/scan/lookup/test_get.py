@@ -77,6 +77,7 @@ KEYS = {
 }
 
 
+@pytest.mark.ci
 @pytest.mark.parametrize("granularity", ["file", "row_group", None])
 @pytest.mark.parametrize("seed", range(3))
 def test_rows_are_those_of_a_scan_of_everything(seed: int, granularity: str | None, tmp_path: Path) -> None:

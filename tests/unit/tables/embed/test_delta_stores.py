@@ -144,6 +144,7 @@ def check(s3: Any, table: Any, expected: Counter[Any]) -> None:
 EACH = pytest.mark.parametrize("stride", [pytest.param(1, marks=pytest.mark.long), 13])
 
 
+@pytest.mark.ci
 @pytest.mark.parametrize("name", OTHERS)
 @EACH
 def test_another_writer_between_any_two_requests(s3: Any, objects: Mapping[str, bytes], name: str, stride: int) -> None:
@@ -192,6 +193,7 @@ MOMENTS = {
 }
 
 
+@pytest.mark.ci
 @pytest.mark.parametrize("name", MOMENTS)
 def test_commit_whose_request_or_answer_is_lost(s3: Any, table: Any, name: str) -> None:
     before, keys = read(s3), keys_of(s3)
@@ -254,6 +256,7 @@ parquet_bloom.embed_table(url, ["id"], storage_options=options, threads=1)
 """
 
 
+@pytest.mark.ci
 @EACH
 def test_kill_at_any_request(s3: Any, objects: Mapping[str, bytes], stride: int) -> None:
     before = None

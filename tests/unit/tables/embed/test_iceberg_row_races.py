@@ -81,6 +81,7 @@ def other_process() -> Iterator[ProcessPoolExecutor]:
 OTHERS = ["append", "delete all", "overwrite"]
 
 
+@pytest.mark.ci
 @pytest.mark.parametrize("kind", ["sql", pytest.param("rest", marks=pytest.mark.ci)])
 @pytest.mark.parametrize("name", ["delete", *(pytest.param(name, marks=pytest.mark.ci) for name in OTHERS)])
 @pytest.mark.parametrize("steps", [[8], pytest.param(range(STEPS), marks=pytest.mark.long)], ids=["some", "all"])
@@ -114,6 +115,7 @@ delete_ids(load_catalog("catalog", **json.loads(sys.argv[1])))
 """
 
 
+@pytest.mark.ci
 @pytest.mark.parametrize("kind", ["sql", pytest.param("rest", marks=pytest.mark.ci)])
 @pytest.mark.parametrize("steps", [[14], pytest.param(range(STEPS), marks=pytest.mark.long)], ids=["some", "all"])
 def test_kill_at_any_request(store: IcebergStore, kind: str, steps: Any) -> None:

@@ -66,6 +66,7 @@ def test_same_rows_and_one_snapshot(store: IcebergStore, kind: str) -> None:
     store.check(before)
 
 
+@pytest.mark.ci
 def test_glue(s3: Any, tmp_path: Path) -> None:
     """Another writer's commit, and requests that fail or whose answers are lost."""
     from support.servers.s3_server import make_glue_refusal
@@ -172,6 +173,7 @@ def other_process() -> Iterator[ProcessPoolExecutor]:
         yield pool
 
 
+@pytest.mark.ci
 @pytest.mark.parametrize(
     ("kind", "name"),
     [
@@ -214,6 +216,7 @@ parquet_bloom.embed_table("db.events", ["id"], catalog=catalog, threads=1)
 """
 
 
+@pytest.mark.ci
 @pytest.mark.parametrize("kind", ["sql", *(pytest.param(kind, marks=pytest.mark.ci) for kind in KINDS[1:])])
 @pytest.mark.parametrize(
     "steps",
@@ -257,6 +260,7 @@ def refuse(status: int, kind: str, times: int = 1) -> Callable[[Any], None]:
     return act
 
 
+@pytest.mark.ci
 @pytest.mark.parametrize(
     ("status", "when"),
     [
@@ -281,6 +285,7 @@ def test_busy_servers_are_asked_again(store: IcebergStore) -> None:
     assert len(embed_table(NAME, ["id"], catalog=store.open("rest")).files) == 5
 
 
+@pytest.mark.ci
 @pytest.mark.parametrize(
     ("status", "kind", "error", "text"),
     [
