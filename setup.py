@@ -202,7 +202,7 @@ class ModuleCache:
         parts = sorted(create_dependency_tree().all_dependencies(str(source))) if source.exists() else []
         made = hashlib.sha256(repr((self.tools, module.extra_compile_args, module.extra_link_args)).encode())
         for part in [*map(Path, parts), *self.headers]:
-            made.update(f"{part} {part.stat().st_size}\n".encode())
+            made.update(f"{part.name} {part.stat().st_size}\n".encode())
             made.update(part.read_bytes())
         return self.folder / f"{module.name}.{made.hexdigest()[:32]}"
 
