@@ -19,6 +19,7 @@ from parquet_bloom.errors import ParquetBloomError
 from parquet_bloom.tables.delta.delta_snapshot import DeltaSnapshot
 from parquet_bloom.tables.delta.delta_table import delta
 from parquet_bloom.tables.table_locations import resolve_delta_path
+from parquet_bloom.variant.variant_type import is_variant
 
 deltalake = pytest.importorskip("deltalake")
 
@@ -101,8 +102,9 @@ def test_no_file_with_a_row_is_ruled_out(tables: list[Path]) -> None:
         files = {file.path: read_columns(snapshot, file.path) for file in snapshot.files if Path(file.path).exists()}
         if len(files) < len(snapshot.files):
             continue  # a log without its data
-        for name in snapshot.leaves:
-            if name not in snapshot.partition_values.column_names:
+        for name, leaf in snapshot.leaves.items():
+            # A Variant is asked by its paths: tests/unit/lake/test_variant_tables.py.
+            if name not in snapshot.partition_values.column_names and not is_variant(leaf.arrow_type):
                 ruled_out += check_column(snapshot, name, {path: data[name] for path, data in files.items()}, rng, 5)
     assert ruled_out > 400
 
