@@ -2,26 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields
 from typing import Any, ClassVar, Generic, Protocol, TypeVar
 
-import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
+from ..file.tabular_report import Kind, TabularReport
 from ..file.verify_file import summarize_verdicts
 from ..redaction import shown_redacted
-from ..storage.paths import as_utf8
-from ..util.arrow_export import ArrowExport
 from ..util.messages import count, count_of
 
-# Arrow types of the fields of a file's result, by their annotations.
-_TYPES = {
-    "str": pa.string(),
-    "int": pa.int64(),
-    "float": pa.float64(),
-    "tuple[str, ...]": pa.list_(pa.field("element", pa.string())),
-}
+# Kinds of the fields of a file's result, by their annotations.
+_KINDS: Mapping[str, Kind] = {"str": "text", "int": "int", "float": "float", "tuple[str, ...]": "texts"}
 
 
 class _FileOutcome(Protocol):
@@ -91,16 +84,15 @@ class FileVerdict:
     error: str | None = None
 
 
-def _make_schema(result: type[FileResult] | type[FileVerdict]) -> pa.Schema:
-    return pa.schema([(item.name, _TYPES[str(item.type).removesuffix(" | None")]) for item in fields(result)])
+def _list_columns(result: type[FileResult] | type[FileVerdict]) -> Mapping[str, Kind]:
+    kinds = {item.name: _KINDS[str(item.type).removesuffix(" | None")] for item in fields(result)}
+    return {**kinds, "path": "path"}
 
 
 @dataclass
-class _JobReport(ArrowExport, Generic[F]):
+class _JobReport(TabularReport, Generic[F]):
     files: list[F] = field(default_factory=list)
     seconds: float = 0.0
-
-    schema: ClassVar[pa.Schema]
 
     def _select(self, *statuses: str) -> list[F]:
         return [file for file in self.files if file.status in statuses]
@@ -118,10 +110,8 @@ class _JobReport(ArrowExport, Generic[F]):
         """Return one dict of plain Python values per file, for `json` or a test."""
         return [asdict(file) for file in self.files]  # type: ignore[call-overload]
 
-    def to_arrow(self) -> pa.Table:
-        """Return a table of a row per file, with the columns of `schema`; a path that is not UTF-8 is a `file:` URI."""
-        rows = [{**row, "path": as_utf8(row["path"])} for row in self.rows()]
-        return pa.Table.from_pylist(rows, schema=self.schema)
+    def _make_rows(self) -> Iterable[tuple[object, ...]]:
+        return (tuple(vars(file).values()) for file in self.files)
 
     def to_pandas(self) -> Any:
         """Return `to_arrow` as a pandas DataFrame."""
@@ -149,7 +139,7 @@ class EmbedJobReport(_JobReport[FileResult]):
 
     dry_run: bool = False
 
-    schema: ClassVar[pa.Schema] = _make_schema(FileResult)
+    _columns: ClassVar[Mapping[str, Kind]] = _list_columns(FileResult)
 
     @property
     def ok(self) -> bool:
@@ -196,7 +186,7 @@ class VerifyJobReport(_JobReport[FileVerdict]):
     seconds : time from call to return.
     """
 
-    schema: ClassVar[pa.Schema] = _make_schema(FileVerdict)
+    _columns: ClassVar[Mapping[str, Kind]] = _list_columns(FileVerdict)
 
     @property
     def ok(self) -> bool:
