@@ -210,7 +210,7 @@ cdef class VariantReader:
         free(self.nodes)
 
     cdef Fault begin(self, Row* row, int64_t index) noexcept nogil:
-        """Begin a row that is not null."""
+        """Open the metadata of a row that is not null."""
         cdef const uint8_t* data
         cdef int64_t size
         cdef Fault fault
@@ -223,10 +223,12 @@ cdef class VariantReader:
         return fault if fault else open_row(row, data, size)
 
     cdef Fault find(self, Row* row, int64_t index, const Step* steps, int count, Spot* spot) noexcept nogil:
-        """Find the value at a path."""
+        """Begin a row that is not null, and find the value at a path."""
         cdef Spot parent
         cdef int i
-        cdef Fault fault = locate(row, 0, index, spot)
+        cdef Fault fault = self.begin(row, index)
+        if not fault:
+            fault = locate(row, 0, index, spot)
         if not fault and spot.data == NULL and spot.node < 0:
             set_null(spot)
         for i in range(count):
@@ -291,9 +293,7 @@ cdef class VariantReader:
         with nogil:
             for i in range(length):
                 if is_valid(self.nodes[0].valid, self.nodes[0].first + i):
-                    fault = self.begin(&row, i)
-                    if not fault:
-                        fault = self.find(&row, i, steps, count, &spot)
+                    fault = self.find(&row, i, steps, count, &spot)
                     if not fault and (spot.data != NULL or spot.node >= 0):
                         fault = write_json(&row, &spot, &out.text, 0)
                         valid_view[i >> 3] |= 1 << (i & 7)
@@ -342,9 +342,7 @@ cdef class VariantReader:
             for i in range(length):
                 if is_valid(self.nodes[0].valid, self.nodes[0].first + i):
                     size_before = out.text.size
-                    fault = self.begin(&row, i)
-                    if not fault:
-                        fault = self.find(&row, i, steps, count, &spot)
+                    fault = self.find(&row, i, steps, count, &spot)
                     if not fault:
                         fault = cast_spot(&row, &spot, &to, &values_view[i * to.width], &out.text, &is_null)
                         if fault == CAST_FAILS and try_cast:
@@ -385,9 +383,7 @@ cdef class VariantReader:
         with nogil:
             for i in range(length):
                 if is_valid(self.nodes[0].valid, self.nodes[0].first + i):
-                    fault = self.begin(&row, i)
-                    if not fault:
-                        fault = self.find(&row, i, steps, count, &spot)
+                    fault = self.find(&row, i, steps, count, &spot)
                     if not fault:
                         fault = read_scalar(&row, &spot, &scalar)
                     if not fault and scalar.type == STRING and not is_utf8(scalar.data, scalar.size):
