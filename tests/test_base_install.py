@@ -83,6 +83,7 @@ def test_the_base_install_has_no_more_than_it_needs():
     assert {"obstore", "boto3", "deltalake", "pyiceberg", "pyspark", "pandas", "fastapi", "uvicorn", "lance"} <= BLOCKED
 
 
+@pytest.mark.ci
 def test_all_commands_work_without_the_extras(folder):
     for command in COMMANDS:
         done = run(folder, *shlex.split(command))
@@ -90,6 +91,7 @@ def test_all_commands_work_without_the_extras(folder):
     assert run(folder, "find", "lake", "--where", "id = 5").stdout.split()[-2:] == ["5", "n5"]
 
 
+@pytest.mark.ci
 @pytest.mark.parametrize(
     ("arguments", "extra"),
     [

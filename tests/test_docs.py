@@ -35,6 +35,7 @@ def not_waiting() -> None:
     """An index's writer waits as it does elsewhere, so that the files of the pages' lakes are known by their times."""
 
 
+@pytest.mark.ci
 @pytest.mark.parametrize("page", PAGES, ids=name)
 def test_examples_print_what_the_page_says(page, tmp_path):
     doc_blocks.check(page, tmp_path)
@@ -124,6 +125,7 @@ def test_every_name_of_the_root_has_an_example():
     assert [name for name, text in texts.items() if "+SKIP" in text] == ["iceberg"]
 
 
+@pytest.mark.ci
 def test_examples_of_docstrings_give_what_they_say(docstrings, tmp_path):
     assert len(docstrings) > 40
     runner = doctest.DocTestRunner(verbose=False, optionflags=doctest.REPORT_NDIFF)
@@ -164,6 +166,7 @@ def test_each_parameter_of_a_group_is_one_of_its_own(monkeypatch):
     assert move(given) == f"Parameters\n---\n{''.join(entries)}last\n    other.\n\nNotes\n---\na : b"
 
 
+@pytest.mark.ci
 @pytest.mark.parametrize("page", PAGES, ids=name)
 def test_sources_that_are_named_are_there(page):
     files = [f"/{path}" for path in doc_blocks.sources()]

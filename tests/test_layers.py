@@ -9,6 +9,7 @@ import subprocess
 import sys
 from collections import Counter
 from collections.abc import Iterator
+from functools import cache
 from graphlib import CycleError, TopologicalSorter
 from pathlib import Path, PurePosixPath
 
@@ -83,6 +84,20 @@ OPENING_METHODS = {
 C_OPENERS = re.compile(r"(?<![\w.])(?<!def )(f?open|creat|mmap|io\.open|os\.f?d?open)\s*\(")
 
 
+LAST_OF_OPENERS = OPENING_METHODS | {name.rpartition(".")[2] for name in OPENERS}
+
+
+@cache
+def walk(source: str) -> tuple[ast.AST, ...]:
+    """Parse a Python source, once in all tests, and return its tree's nodes, the module first."""
+    return tuple(ast.walk(ast.parse(source)))
+
+
+def called_name(call: ast.Call) -> str:
+    """Return the last part of the name that is called; empty if it has none."""
+    return getattr(call.func, "attr", "") or getattr(call.func, "id", "")
+
+
 def unit_of(path: str) -> str:
     """Return the unit that a source of the package belongs to: `parquet_bloom/file/write/x.py` is of `file`."""
     return PurePosixPath(path).parts[1].partition(".")[0]
@@ -98,16 +113,13 @@ def absolute(path: str, module: str, level: int) -> str:
 
 def python_imports(path: str, source: str) -> Iterator[tuple[int, str]]:
     """Yield line and dotted name of what a Python source imports; `from a import b` is `a.b`."""
-    for node in ast.walk(ast.parse(source)):
+    for node in walk(source):
         if isinstance(node, ast.Import):
             yield from ((node.lineno, alias.name) for alias in node.names)
         elif isinstance(node, ast.ImportFrom):
             base = absolute(path, node.module or "", node.level)
             yield from ((node.lineno, f"{base}.{alias.name}") for alias in node.names)
-        elif isinstance(node, ast.Call) and ast.unparse(node.func).rpartition(".")[2] in (
-            "import_module",
-            "__import__",
-        ):
+        elif isinstance(node, ast.Call) and called_name(node) in ("import_module", "__import__"):
             for argument in node.args[:1]:
                 if isinstance(argument, ast.Constant) and isinstance(argument.value, str):
                     name = argument.value.lstrip(".")
@@ -136,19 +148,20 @@ def cython_imports(path: str, source: str) -> Iterator[tuple[int, str]]:
 
 def python_openers(source: str) -> Iterator[tuple[int, str]]:
     """Yield line and name of each call that opens a file, followed through imports and their aliases."""
-    tree = ast.parse(source)
     meaning = {"open": "open"}
-    for node in ast.walk(tree):
+    for node in walk(source):
         if isinstance(node, ast.Import):
             meaning |= {alias.asname: alias.name for alias in node.names if alias.asname}
         elif isinstance(node, ast.ImportFrom):
             base = "." * node.level + (node.module or "")
             meaning |= {alias.asname or alias.name: f"{base}.{alias.name}" for alias in node.names}
-    for node in tree.body:
+    for node in ast.iter_child_nodes(walk(source)[0]):
         if isinstance(node, ast.FunctionDef) and node.name == "open":
             meaning["open"] = "the module's own"
-    for node in ast.walk(tree):
+    for node in walk(source):
         if isinstance(node, ast.Call):
+            if isinstance(node.func, ast.Attribute) and node.func.attr not in LAST_OF_OPENERS:
+                continue
             first, dot, rest = ast.unparse(node.func).partition(".")
             name = meaning.get(first, first) + dot + rest
             if name in OPENERS or (dot and rest.rpartition(".")[2] in OPENING_METHODS):
@@ -249,7 +262,7 @@ def names_that_stand_twice(sources: dict[str, str]) -> list[str]:
         f"class {node.name}"
         for path in modules
         if path.endswith(".py")
-        for node in ast.parse(sources[path]).body
+        for node in ast.iter_child_nodes(walk(sources[path])[0])
         if isinstance(node, ast.ClassDef)
     )
     return sorted(name for name, count in names.items() if count > 1)

@@ -21,6 +21,7 @@ def expanded(*extras: str) -> list[str]:
     return subprocess.run(command, capture_output=True, text=True, check=True).stdout.splitlines()
 
 
+@pytest.mark.ci
 @pytest.mark.parametrize("extra", EXTRAS)
 def test_extras_of_our_own_are_spelled_out(extra):
     queried = expanded(extra)

@@ -7,6 +7,8 @@ import sys
 import tarfile
 from pathlib import Path
 
+import pytest
+
 ROOT = Path(__file__).parents[1]
 PARTS = ["setup.py", "pyproject.toml", "MANIFEST.in", "README.md", "CHANGELOG.md", "LICENSE"]
 
@@ -28,6 +30,7 @@ def build(folder: Path, modified: int, mask: int) -> Path:
     return made
 
 
+@pytest.mark.ci
 def test_the_sdist_is_the_same_wherever_and_whenever_it_is_built(tmp_path):
     (tmp_path / "a").mkdir()
     (tmp_path / "another").mkdir()

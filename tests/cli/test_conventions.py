@@ -71,6 +71,7 @@ def made(lake, run) -> Path:
     return lake
 
 
+@pytest.mark.ci
 def test_the_formats_say_the_same(made, run):
     for command, arguments in COMMANDS.items():
         document = run(*arguments, "--json").document
@@ -84,6 +85,7 @@ def test_the_formats_say_the_same(made, run):
             assert run(*arguments, "--format", format).err == "" or command in SUMS_UP
 
 
+@pytest.mark.ci
 def test_colors_are_for_terminals_and_on_request(made, run):
     for command, arguments in COMMANDS.items():
         assert "\x1b" not in run(*arguments).out, command
@@ -108,6 +110,7 @@ DATA = ("find", "get", "locate", "index lookup")  # which print what was asked f
 ALONE = ("size", "index append", "index compact")  # whose rows are few, and all there is
 
 
+@pytest.mark.ci
 def test_a_quiet_command_prints_what_was_asked_for_alone(made, run):
     for command, arguments in COMMANDS.items():
         loud, quiet = run(*arguments), run(*arguments, "-q")
@@ -121,6 +124,7 @@ def test_a_quiet_command_prints_what_was_asked_for_alone(made, run):
     assert run("spark-archive", "-o", "env.tar", "--without", "numpy", "--without", "pyarrow", "-q").out == ""
 
 
+@pytest.mark.ci
 def test_totals_are_a_line_or_a_document_without_rows(made, run):
     for command, arguments in COMMANDS.items():
         if command in ALONE:
@@ -567,6 +571,7 @@ def texts(path: Path) -> Iterator[str]:
             yield node.value
 
 
+@pytest.mark.ci
 def test_options_and_commands_in_texts_exist():
     """`parquet_bloom.cli` has texts of options; other folders have errors that name some."""
     of_others = {
@@ -597,6 +602,7 @@ def test_options_and_commands_in_texts_exist():
 # ------------------------------------------------------------------------------------------------ ways to call them
 
 
+@pytest.mark.ci
 def test_python_m_and_the_tool_are_the_command_line(lake, spawn):
     shown = spawn("show", "lake", "--json")
     assert shown.code == 0

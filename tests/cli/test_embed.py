@@ -77,6 +77,7 @@ def test_columns_that_some_files_lack_are_an_error_of_these(plain, run):
     assert len(run("embed", "in", "--in-place", "--column", "other", "--json").document["errors"]) == 4
 
 
+@pytest.mark.ci
 def test_outputs_keep_their_order(plain, run, contents):
     Path("there").mkdir()
     before = contents(plain)

@@ -35,6 +35,7 @@ def test_it_asks_nobody_unless_it_is_told_to(events, run):
     assert run("erase", "events", "--key", "id=7", "--in-place", "--yes", "--json").document["files"] == []
 
 
+@pytest.mark.ci
 @pytest.mark.parametrize(("answer", "code", "rows"), [("y", 0, 2 * ROWS - 2), ("n", 1, 2 * ROWS)])
 def test_it_asks_on_a_terminal(events, answer, code, rows, run_on_terminal):
     """With the numbers of rows and files."""

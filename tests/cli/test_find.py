@@ -262,6 +262,7 @@ sys.exit(cli.main(sys.argv[1:]))
 """
 
 
+@pytest.mark.ci
 def test_interrupted_nothing_is_left(drifting):
     for suffix in ("parquet", "csv"):
         command = [sys.executable, "-c", INTERRUPTED, "find", "lake", "--where=id = 1", "-o", f"found.{suffix}"]
@@ -294,6 +295,7 @@ def test_rows_stream_in_bounded_memory(tmp_path):
     assert int(peak) < 360_000  # kilobytes, of which some 150,000 are code
 
 
+@pytest.mark.ci
 def test_a_literal_of_the_wrong_type_is_found_before_anything_is_read(tmp_path, run):
     for number in range(3):
         pq.write_table(pa.table({"id": [1, 2], "name": ["a", "b"]}), tmp_path / f"{number}.parquet")

@@ -96,6 +96,7 @@ def list_keys(column: str, *options: str) -> list[str]:
     return ["--keys", "-", "--key-column", column, *options]
 
 
+@pytest.mark.ci
 @all_commands
 def test_keys_of_each_type(command, find, lake):
     for column, keys, expected in (
@@ -283,6 +284,7 @@ def test_columns_of_find_that_there_are_not(lake, refused):
         assert said in refused("find", "lake", *list_keys(column, *more), stdin="1\n")
 
 
+@pytest.mark.ci
 @pytest.mark.parametrize("command", ["find", "get"])
 def test_more_keys_than_are_possible_at_a_time(command, lake, refused):
     keys = pa.table({"id": range(1_000_001)})
@@ -419,6 +421,7 @@ def test_tables_are_read_as_tables(tmp_path, monkeypatch, run):
 # ------------------------------------------------------------------------------------------------------- locate
 
 
+@pytest.mark.ci
 def test_files_of_positions(lake, run):
     arguments = ["locate", "lake", "--key", "id=2001", "--key", "id=7"]
     rows = [
@@ -441,6 +444,7 @@ def test_files_of_positions(lake, run):
     assert "2 rows in out.csv of 1 key" in text
 
 
+@pytest.mark.ci
 def test_deletes_of_an_iceberg_table_are_applied_by_pyiceberg_and_duckdb(tmp_path, monkeypatch, run):
     tables = pytest.importorskip("pyiceberg.table")
     monkeypatch.chdir(tmp_path)
@@ -490,6 +494,7 @@ sys.exit(cli.main(sys.argv[2:]))
 """
 
 
+@pytest.mark.ci
 def test_a_file_of_positions_is_the_old_one_or_the_new_one(own_lake, run):
     """Whatever fails: a file of the lake that cannot be read, an interrupt, a full disk."""
     Path("keys.txt").write_text("".join(f"{number}\n" for number in range(3000)))

@@ -23,6 +23,7 @@ def options(s3: Any) -> list[str]:
     return [text for pair in s3.storage_options.items() for text in ("--storage-option", "=".join(pair))]
 
 
+@pytest.mark.ci
 def test_embed_in_place_below_a_prefix_and_by_a_pattern(run: Callable[..., Any], s3: Any) -> None:
     for number in range(3):
         s3.put(f"lake/day={number}/a b.parquet", file(number))
@@ -117,6 +118,7 @@ def test_index_and_lake_in_an_object_store(run: Callable[..., Any], s3: Any, tmp
     assert "AccessDenied" in done.errors[0]
 
 
+@pytest.mark.ci
 def test_a_table_in_an_object_store(run: Callable[..., Any], s3: Any, tmp_path: Path) -> None:
     deltalake = pytest.importorskip("deltalake")
     for start in (0, 100, 200):
@@ -156,6 +158,7 @@ def put_delta(s3: Any, folder: Path) -> str:
     return str(s3.url(f"lake/{folder.name}"))
 
 
+@pytest.mark.ci
 def test_embed_commits_to_a_delta_table(run: Callable[..., Any], s3: Any, tmp_path: Path) -> None:
     url, command = put_delta(s3, tmp_path / "events"), ["--commit", "--column", "id", *options(s3)]
     done = run("embed", url, *command, "--dry-run", "--json")
@@ -175,6 +178,7 @@ def test_embed_commits_to_a_delta_table(run: Callable[..., Any], s3: Any, tmp_pa
         assert (done.code, len(done.errors)) == (2, 1), done.err
 
 
+@pytest.mark.ci
 def test_embed_commits_to_an_iceberg_table(
     run: Callable[..., Any], s3: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

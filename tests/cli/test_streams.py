@@ -19,6 +19,7 @@ from parquet_bloom.util.progress import Bar
 TOOL = f"{shlex.quote(sys.executable)} -m parquet_bloom"
 
 
+@pytest.mark.ci
 def test_a_reader_that_leaves_is_not_an_error(lake):
     """The commands run in one shell, as starting Python takes most of the time."""
     command = [sys.executable, "-m", "parquet_bloom", "show", "-", "--format", "ndjson"]
@@ -41,6 +42,7 @@ def test_a_reader_that_leaves_is_not_an_error(lake):
     assert sorted(done.stdout.splitlines()) == ["advise 141", "drop 141"]
 
 
+@pytest.mark.ci
 def test_a_full_disk_is_one_line(lake, spawn):
     for arguments in (["show", "lake"], ["show", "lake", "--json"], ["show", "--help"]):
         with open("/dev/full", "wb") as full:
@@ -48,6 +50,7 @@ def test_a_full_disk_is_one_line(lake, spawn):
         assert (result.code, result.err) == (2, "error: cannot write to standard output: No space left on device\n")
 
 
+@pytest.mark.ci
 def test_closed_streams(lake):
     for rest, code in (
         ("verify lake >&-", 0),
@@ -85,6 +88,7 @@ sys.exit(cli.main(sys.argv[4:]))
 """
 
 
+@pytest.mark.ci
 @pytest.mark.parametrize(("name", "code", "message"), [("SIGINT", 130, "interrupted\n"), ("SIGTERM", 143, "")])
 @pytest.mark.parametrize("jobs", [1, 3])
 def test_interrupted_files_are_whole(name, code, message, jobs, tmp_path, contents):
@@ -105,6 +109,7 @@ def test_interrupted_files_are_whole(name, code, message, jobs, tmp_path, conten
     assert all(parquet_bloom.verify(tmp_path / name, data=True).ok for name in whole)
 
 
+@pytest.mark.ci
 def test_results_and_their_order_are_those_of_one_by_one(tmp_path, monkeypatch, run, contents):
     """A lake of 30 files, of which each tenth is larger and one is broken."""
     monkeypatch.chdir(tmp_path)

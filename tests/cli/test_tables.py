@@ -319,6 +319,7 @@ def test_rewriting_leaves_nothing_to_hide(run, hiding):
     assert not list(hiding.glob("*.bin"))
 
 
+@pytest.mark.ci
 @pytest.mark.parametrize(
     ("command", "question"),
     [
@@ -517,6 +518,7 @@ def test_embed_commits_to_a_table_of_a_catalog(run, iceberg):
         assert run("embed", place, "--iceberg-catalog", "prod", "--commit", "--column", "user").code == 0
 
 
+@pytest.mark.ci
 def test_the_catalog_is_found_in_pyiceberg_s_own_file(spawn, iceberg, tmp_path, monkeypatch):
     for name in ("URI", "WAREHOUSE"):
         monkeypatch.delenv(f"PYICEBERG_CATALOG__PROD__{name}")
@@ -555,6 +557,7 @@ sys.exit(main())
 """
 
 
+@pytest.mark.ci
 @pytest.mark.parametrize("module", ["click", "parquet_bloom.cli.commands.find_command", "deltalake", "pyiceberg.table"])
 def test_an_interrupt_while_modules_are_imported(module, delta, tmp_path):
     path = tmp_path / "v1.metadata.json" if module.startswith("pyiceberg") else delta

@@ -13,6 +13,7 @@ from support.processes.on_a_terminal import ESCAPE, on_terminal
 import parquet_bloom
 
 
+@pytest.mark.ci
 @pytest.mark.parametrize(
     "command", ["show lake broken.parquet", "advise lake broken.parquet", "find lake --where id=4250"]
 )
@@ -47,6 +48,7 @@ def test_a_table_leaves_out_what_says_nothing_and_cuts_nothing(lake, run):
     assert "header says 128 bytes, the filter's length leaves 160" in " ".join(text.split())
 
 
+@pytest.mark.ci
 def test_colors(lake):
     assert "\x1b[1mcolumn\x1b[0m" in on_terminal("show", "lake", "broken.parquet")
     assert "\x1b[31mheader says" in on_terminal("show", "broken.parquet", columns=250)
@@ -66,6 +68,7 @@ def large(tmp_path: Path) -> Path:
     return tmp_path
 
 
+@pytest.mark.ci
 def test_the_bar_is_shown_on_terminals_and_taken_away(large):
     arguments = ("embed", str(large), "nowhere", "--column", "id", "--column", "nope", "--dry-run")
     text = on_terminal("embed", str(large), "--column", "id", "--dry-run", patience=0, columns=100)
@@ -105,6 +108,7 @@ def test_a_recording_of_the_bar(large):
         assert "━" not in on_terminal(*arguments, patience=60, columns=100)
 
 
+@pytest.mark.ci
 def test_no_bar_without_need(large, spawn):
     piped = spawn("embed", large, "--column", "id", "--dry-run")
     assert "━" not in piped.out + piped.err

@@ -70,6 +70,7 @@ def write(open_table: Any, chance: random.Random, number: int) -> Any:
                 raise
 
 
+@pytest.mark.ci
 @pytest.mark.parametrize("kind", [pytest.param("delta", marks=pytest.mark.default), "iceberg"])
 def test_an_embedder_or_two_beside_a_writer(kind: str, tmp_path: Path) -> None:
     chance = random.Random(kind)

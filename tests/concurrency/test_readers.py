@@ -172,7 +172,6 @@ def duckdb_rows(request: pytest.FixtureRequest) -> Iterator[Callable[[Path, int]
         yield rows
 
 
-@pytest.mark.default
 @pytest.mark.parametrize("duckdb_rows", SETTINGS, indirect=True)
 def test_duckdb_between_rewrites(duckdb_rows: Callable[[Path, int], list[str]], tmp_path: Path) -> None:
     """A reader's cached data of a file does not outlive a rewrite; reference/limits.md covers queries meanwhile."""

@@ -153,6 +153,7 @@ def find_last(calls: list[Call], other: str) -> int:
     return max(in_log, default=len(calls) + 8) - 8
 
 
+@pytest.mark.ci
 @pytest.mark.parametrize("kind", [pytest.param(KINDS[0], marks=pytest.mark.default), *KINDS[1:]])
 def test_another_writer_at_any_call(kind: str, commands: Commands, room: Path) -> None:
     tally: Counter[str] = Counter()

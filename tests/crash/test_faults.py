@@ -50,7 +50,6 @@ def test_killed_at_each_call(name, stage):
     assert 0 < killed(staged, some) < len(some)
 
 
-@pytest.mark.default
 @pytest.mark.parametrize(
     "name",
     [

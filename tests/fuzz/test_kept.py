@@ -13,6 +13,7 @@ import fuzzing
 from support.scale import scaled
 
 
+@pytest.mark.ci
 @pytest.mark.parametrize("name", sorted(path.name for path in (fuzzing.HERE / "corpus").iterdir()))
 def test_kept_inputs(name: str) -> None:
     paths = fuzzing.kept_inputs(name)

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-import ast
+import re
 import tomllib
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 
 PROJECT = Path(__file__).resolve().parent.parent.parent
@@ -76,8 +77,13 @@ def exists(test: str, project: Path = PROJECT) -> bool:
     file = project / path
     if not file.is_file() or not function:
         return file.is_file()
-    tree = ast.parse(file.read_text(encoding="utf-8"))
-    return function in {node.name for node in ast.walk(tree) if isinstance(node, ast.FunctionDef)}
+    return function in list_functions(file)
+
+
+@cache
+def list_functions(file: Path) -> set[str]:
+    """Return the names of the functions and methods of a test file."""
+    return set(re.findall(r"^ *def (\w+)\(", file.read_text(encoding="utf-8"), flags=re.MULTILINE))
 
 
 def load(folder: Path = FAULTS) -> list[Fault]:

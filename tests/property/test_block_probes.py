@@ -88,6 +88,7 @@ def test_every_answer_is_the_whole_filters(folder, files, hashes, system) -> Non
             assert answers == [complete.check_hash(key) for key in hashes]
 
 
+@pytest.mark.ci
 @pytest.mark.parametrize("system", SYSTEMS)
 @pytest.mark.parametrize(
     "name", [pytest.param(name, marks=pytest.mark.spark if "spark" in name else ()) for name in peers.NAMES]

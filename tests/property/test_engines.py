@@ -109,6 +109,7 @@ def _rows(table: pa.Table, ordered: bool = False, is_grouped: bool = False) -> l
     return rows if ordered else sorted(rows)
 
 
+@pytest.mark.ci
 @pytest.mark.parametrize("engine", ["duckdb", "datafusion"])
 def test_sql_finds_the_same_rows(engine: str, tmp_path: Path) -> None:
     connection = duckdb.connect(config={"threads": 1})
@@ -137,6 +138,7 @@ def test_sql_finds_the_same_rows(engine: str, tmp_path: Path) -> None:
         compare(tmp_path, draw)
 
 
+@pytest.mark.ci
 def test_polars_finds_the_same_rows(tmp_path: Path) -> None:
     def draw(rng: random.Random, lake: Lake, ours: Dataset) -> Callable[[], tuple[str, Ask]]:
         expressions, rows = PolarsExpressions(rng, lake), pl.from_arrow(ours.to_table())
@@ -173,6 +175,7 @@ def test_polars_finds_the_same_rows(tmp_path: Path) -> None:
     compare(tmp_path, draw)
 
 
+@pytest.mark.ci
 def test_pyarrow_finds_the_same_rows(tmp_path: Path) -> None:
     def read_fragments(dataset: Any, one: Any) -> list[str]:
         tables = [fragment.to_table(filter=one, columns=["row"]) for fragment in dataset.get_fragments(one)]

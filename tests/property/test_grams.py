@@ -456,7 +456,6 @@ def answers_of_engines(condition: Condition, rows: pa.Table) -> Iterator[tuple[s
         yield "polars", set(pl.from_arrow(rows).filter(condition.polars)["row"].to_list())
 
 
-@pytest.mark.default
 def test_no_row_is_lost_and_none_is_wrong(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for module in ("identity", "metadata_cache"):
         monkeypatch.setattr(f"parquet_bloom.file.{module}.SETTLED_NS", round(SETTLED * 1e9))

@@ -390,6 +390,7 @@ def compare(
 # --------------------------------------------------------------------------------------------------------------- rows
 
 
+@pytest.mark.ci
 def test_read_table_gives_the_rows_that_match(lakes: list[Places]) -> None:
     def check(scan: Scan) -> None:
         where = _EVERY_ROW if scan.where is None else scan.where
@@ -412,6 +413,7 @@ def test_read_table_gives_the_rows_that_match(lakes: list[Places]) -> None:
     compare(lakes, check, MANY)
 
 
+@pytest.mark.ci
 def test_tables_and_counts_of_one_scan_agree(lakes: list[Places]) -> None:
     """Whatever the memory, and however often a scan and its dataset are used."""
 
@@ -443,6 +445,7 @@ def test_batches_have_at_most_their_size(lakes: list[Places]) -> None:
     compare(lakes, check)
 
 
+@pytest.mark.ci
 def test_only_a_damaged_file_is_left_out(lakes: list[Places]) -> None:
     def check(scan: Scan) -> None:
         errors: list[ParquetBloomError] = []
@@ -518,6 +521,7 @@ def test_row_groups_with_an_element_are_kept(lakes: list[Places]) -> None:
                     assert holding <= set(report.files[0].selected), (places.lake.seed, leaf, value)
 
 
+@pytest.mark.ci
 def test_files_planned_together_have_the_plan_of_each_alone(lakes: list[Places]) -> None:
     def plan(paths: list[str], where: Any, cache: Any, threads: int) -> tuple[dict[str, Any], list[str]]:
         errors: list[str] = []
@@ -551,6 +555,7 @@ def test_files_planned_together_have_the_plan_of_each_alone(lakes: list[Places])
 # -------------------------------------------------------------------------------------------------------------- lookups
 
 
+@pytest.mark.ci
 def test_get_gives_the_rows_of_keys_in_their_order(lakes: list[Places]) -> None:
     def check(scan: Scan) -> None:
         name, values = scan.draw_keys(20)
@@ -563,6 +568,7 @@ def test_get_gives_the_rows_of_keys_in_their_order(lakes: list[Places]) -> None:
     compare(lakes, check, is_lookup=True)
 
 
+@pytest.mark.ci
 def test_locate_gives_the_positions_of_keys(lakes: list[Places]) -> None:
     def check(scan: Scan) -> None:
         name, values = scan.draw_keys(300)
@@ -598,6 +604,7 @@ def test_rows_have_both_keys_of_a_pair(lakes: list[Places]) -> None:
     compare(lakes, check, is_lookup=True)
 
 
+@pytest.mark.ci
 def test_semi_join_gives_the_rows_of_all_keys(lakes: list[Places]) -> None:
     def check(scan: Scan) -> None:
         name, values = scan.draw_keys(300)

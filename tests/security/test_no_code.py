@@ -119,6 +119,7 @@ def _is_module(name: str) -> bool:
     return any(name == one or name.startswith(f"{one}.") for one in MODULES)
 
 
+@pytest.mark.ci
 def test_nothing_in_the_package_runs_what_it_is_given() -> None:
     seen = set()
     wrong = []

@@ -106,6 +106,7 @@ COMMANDS = [
 ]
 
 
+@pytest.mark.ci
 @pytest.mark.parametrize("command", COMMANDS, ids=lambda command: command[0])
 def test_every_format_is_read_back(lake: Path, command: tuple[str, ...]) -> None:
     arguments = [part.format(lake=lake) for part in command]
@@ -183,6 +184,7 @@ def test_errors_say_names_on_one_line(lake: Path) -> None:
         assert SAFE(text)
 
 
+@pytest.mark.ci
 def test_a_terminal_gets_no_control_characters_but_our_own(lake: Path) -> None:
     find = ["find", str(lake), "--where", "id = 1"]
     for arguments in (find, [*find, "--format", "csv"], ["show", str(lake.parent / "bad"), "--json"]):

@@ -297,6 +297,7 @@ def test_a_client_that_disconnects_is_not_logged(served):
     assert process.get("/health").status_code == 200
 
 
+@pytest.mark.ci
 def test_files_whose_names_are_not_unicode_round_trip(tmp_path: Path, serve):
     lake = Lake(tmp_path / "lake", tmp_path / "index")
     name = os.fsdecode(b"\xff.parquet")

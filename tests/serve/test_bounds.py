@@ -203,7 +203,6 @@ def token_file(tmp_path: Path) -> Path:
     return path
 
 
-@pytest.mark.default
 def test_only_requests_with_a_token_are_answered(lake, serve, token_file: Path):
     service = serve(lake.index, "--rows", "--token-file", str(token_file))
     for path in PATHS:

@@ -33,7 +33,6 @@ def scrape(service: Any, **options: Any) -> dict[tuple[str, ...], float]:
     return samples
 
 
-@pytest.mark.default
 def test_the_numbers_are_those_of_the_requests(lake, serve):
     service = serve(lake.index, "--rows")
     before = scrape(service)

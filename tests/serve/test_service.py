@@ -77,7 +77,6 @@ def test_rows_of_zones_are_named(tmp_path, serve):
     assert service.get("/stats").json()["zone_rows"] == 25
 
 
-@pytest.mark.default
 def test_a_single_lookup_understands_its_text_as_the_column_is_stored(lake, serve):
     service = serve(lake.index)
     path, row_group = lake.holder(4_321)

@@ -88,7 +88,6 @@ def make_keys(spark: Any, table: pa.Table, names: list[str]) -> tuple[Any, pa.Ta
     return spark.createDataFrame(values), values.drop_null()
 
 
-@pytest.mark.default
 @pytest.mark.parametrize("name", ["id", "user.id", "part"])
 def test_both_ways(spark: Any, lake: Path, name: str) -> None:
     """Keys that are sent to tasks, and keys that are joined, find what a dataset finds."""

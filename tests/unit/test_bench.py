@@ -78,6 +78,7 @@ def test_verdicts_name_the_worst_case(bench):
     assert list(tables.verdicts(results, "base")) == []
 
 
+@pytest.mark.ci
 def test_a_lake_is_kept_while_it_is_whole(bench, tmp_path):
     lake = bench("_lake").Lake(tmp_path, files=2, row_groups=2, rows=50, fpp=0.01)
     assert not lake.complete()
@@ -195,6 +196,7 @@ def test_a_part_of_the_results_is_replaced(bench, tmp_path):
     assert re.findall("^## .*", text, re.MULTILINE) == ["## embed", "## kernels"]
 
 
+@pytest.mark.ci
 @pytest.mark.parametrize("content", ["plain", "payload", "wide", "list", "dictionary"])
 def test_engines_agree_on_a_lake_of_each_shape(bench, tmp_path, content):
     lakes, queries, peers, rows = (bench(f"_shapes_{name}") for name in ("lakes", "queries", "peers", "rows"))

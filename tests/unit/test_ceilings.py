@@ -66,10 +66,12 @@ def test_prune_with_a_full_cache_keeps_no_more(lakes: dict[int, Path]) -> None:
     assert cache.num_bytes <= 64 * KIB
 
 
+@pytest.mark.ci
 def test_advise_adds_up(lakes: dict[int, Path]) -> None:
     assert a_file(lakes, lambda lake: parquet_bloom.advise(lake, sample=0, threads=1)) < 12 * KIB
 
 
+@pytest.mark.ci
 def test_an_index_in_memory_takes_little_of_a_file(lakes: dict[int, Path], tmp_path: Path) -> None:
     for count, lake in lakes.items():
         with LakeIndex.create(tmp_path / f"{count}.index", "id", expected_values=10_000) as index:
@@ -90,6 +92,7 @@ def row_groups(path: Path, count: int, rows: int = 10_000) -> Path:
     return path
 
 
+@pytest.mark.ci
 def test_rows_come_a_few_row_groups_at_a_time(tmp_path: Path) -> None:
     """As many are in memory as the bound allows, with what they are filtered by; not the file, which has 20."""
     path = row_groups(tmp_path / "a.parquet", 20)

@@ -223,6 +223,7 @@ def test_nothing(nothing):
     assert bloom_filter.check(nothing, threads=4).tolist() == [True] * len(nothing)
 
 
+@pytest.mark.ci
 def test_errors_come_through():
     bloom_filter = SplitBlockBloomFilter(32)
     bloom_filter.insert(pa.array([1], pa.int32()))

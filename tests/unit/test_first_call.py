@@ -73,6 +73,7 @@ def index(lake, tmp_path_factory):
     return path
 
 
+@pytest.mark.ci
 @pytest.mark.parametrize(("call", "not_needed"), CALLS, ids=[call for call, _ in CALLS])
 def test_a_call_imports_what_it_needs(call, not_needed, lake, index, tmp_path):
     code = f"""

@@ -42,6 +42,7 @@ def test_importing_the_package_imports_nothing_heavy():
     assert ours == {"", "errors", "types", "util", "util.lazy"}  # and what hides secrets in the errors' texts
 
 
+@pytest.mark.ci
 @pytest.mark.parametrize(
     ("name", "not_needed"),
     [
@@ -142,6 +143,7 @@ def test_an_unknown_name_is_an_attribute_error():
         from parquet_bloom import opne  # noqa: F401
 
 
+@pytest.mark.ci
 def test_dir_help_and_star_know_all_names():
     code = (
         "import parquet_bloom, pydoc\n"
@@ -159,6 +161,7 @@ def test_dir_help_and_star_know_all_names():
         assert name in text
 
 
+@pytest.mark.ci
 @pytest.mark.parametrize(
     "code",
     [
@@ -175,6 +178,7 @@ def test_prune_stays_the_function_whatever_is_imported(code):
     assert (done.stdout, done.stderr) == ("prune\n", "")
 
 
+@pytest.mark.ci
 def test_threads_may_ask_first():
     code = """
 import threading, parquet_bloom
@@ -222,6 +226,7 @@ for name in "pread preadv pwrite O_CLOEXEC O_NONBLOCK O_NOFOLLOW O_DIRECTORY get
 """
 
 
+@pytest.mark.ci
 def test_a_system_without_posix_has_all_but_local_files(tmp_path):
     """Every module is imported, and each way to a local file ends in one line that says why."""
     (tmp_path / "a.parquet").write_bytes(b"PAR1")

@@ -176,6 +176,7 @@ def test_the_fast_answer_is_the_slow_one_for_anything(name, value):
         assert type(result) is bool or isinstance(result, tuple)
 
 
+@pytest.mark.ci
 @pytest.mark.parametrize("name", TYPES)
 def test_both_are_the_oracles(name):
     for bloom_filter in FILTERS[name][:7]:
@@ -223,6 +224,7 @@ def numbers() -> list[Any]:
         return complete + [kind(value) for kind in (np.float16, np.float32, np.float64) for value in FLOATS]
 
 
+@pytest.mark.ci
 @pytest.mark.parametrize("name", TYPES)
 def test_numpy_scalars_are_as_arrays_of_them(name):
     """The conversion to Python's numbers is a short cut, not another meaning."""

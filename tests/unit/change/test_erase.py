@@ -275,6 +275,7 @@ def test_one_file_that_fails(lake):
         parquet_bloom.erase(lake, [399], on="id", on_error="raise")
 
 
+@pytest.mark.ci
 def test_on_s3(s3):
     for number in range(2):
         sink = pa.BufferOutputStream()

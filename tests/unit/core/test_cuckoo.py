@@ -73,6 +73,7 @@ def test_filters(units: list[list[int]], num_buckets: int, bits: int) -> None:
     assert_filters(units, num_buckets, bits)
 
 
+@pytest.mark.ci
 @pytest.mark.parametrize("bits", BITS)
 @pytest.mark.parametrize("sizes", [[0], [1], [3000], [1, 0, 4000, 2, 0], [37] * 20])
 def test_filters_of_all_sizes(sizes: list[int], bits: int) -> None:

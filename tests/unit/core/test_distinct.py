@@ -59,6 +59,7 @@ def test_growing(order):
         assert_holds(distinct, expected)
 
 
+@pytest.mark.ci
 def test_uneven_hashes_take_no_longer():
     """Neither sorted rows nor crafted keys may fill single buckets: this once took minutes."""
     numbers = np.arange(MANY, dtype=np.uint64)
@@ -172,6 +173,7 @@ def test_invalid_hashes_are_refused():
             HashSet().add(hashes)
 
 
+@pytest.mark.ci
 def test_chosen_repetitions_do_not_take_memory():
     """Two alternating values fill one bucket after the other; mixing moves them, including duplicates.
 

@@ -87,6 +87,7 @@ def test_keys_offsets_and_views_at_any_address(kernels):
     assert kernels.hash_keys(Keys.views(odd, buffers, 200)).tolist() == expected
 
 
+@pytest.mark.ci
 @pytest.mark.parametrize("count", [0, 1, 63, 64, 65, 127, 128, 129, 5000])
 @pytest.mark.parametrize("num_blocks", [1, 3, 1024, 2**16 + 1])
 def test_the_bits_and_the_answers_are_the_same_on_all_paths(kernels, count, num_blocks):
@@ -172,6 +173,7 @@ def test_strings_behind_their_lengths(kernels, wide):
         Keys.variable(offsets, data, 150, wide=wide, lead=-1)
 
 
+@pytest.mark.ci
 @pytest.mark.skipif(sys.platform != "linux", reason="needs mprotect")
 @pytest.mark.parametrize("at_end", [False, True])
 def test_nothing_is_read_beside_the_keys(kernels, at_end):

@@ -80,6 +80,7 @@ def test_large_memory_asks_for_huge_pages_and_is_not_touched():
     assert mapping()["Rss"].strip() != "0 kB"
 
 
+@pytest.mark.ci
 def test_views_keep_the_memory():
     bloom_filter = SplitBlockBloomFilter(HUGE)
     bloom_filter.insert_hashes(np.arange(1000, dtype=np.uint64))

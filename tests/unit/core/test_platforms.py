@@ -26,6 +26,7 @@ def setup_py(monkeypatch: pytest.MonkeyPatch, platform: str) -> dict:
     return runpy.run_path("setup.py", run_name="setup")
 
 
+@pytest.mark.ci
 @pytest.mark.skipif(sys.platform == "win32", reason="Windows has only the base kernels")
 @pytest.mark.parametrize(
     ("platform", "expected"),
@@ -45,6 +46,7 @@ def test_the_kernels_are_those_of_the_processor_that_is_built_for(platform, expe
     assert "parquet_bloom.core.cpu" in built
 
 
+@pytest.mark.ci
 @pytest.mark.parametrize("name", [*X86, *NEON])
 def test_each_primitive_equals_plain_c(name, tmp_path, monkeypatch):
 

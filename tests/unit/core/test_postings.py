@@ -122,6 +122,7 @@ def assert_found(bits, keys, threshold, num_units):
         assert before == sum(key >> shift < prefix for key in got.tolist())
 
 
+@pytest.mark.ci
 @pytest.mark.parametrize(
     "bits",
     [

@@ -51,6 +51,7 @@ def test_multiply_shift_finds_the_place_of_the_mask(hashes, num_blocks):
 # ---------------------------------------------------------------------------------------------------- filters
 
 
+@pytest.mark.ci
 @each_variant
 @given(num_bytes=st.integers(1, 40).map(lambda blocks: 32 * blocks), inserted=keys, others=keys)
 def test_filters_are_those_of_the_twin(name, num_bytes, inserted, others):

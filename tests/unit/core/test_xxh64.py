@@ -84,6 +84,7 @@ def test_slices_of_arrow_arrays(arrow_type):
         assert hash_keys(keys).tolist() == [oracle.xxh64(v) for v in values[start:stop] if v is not None]
 
 
+@pytest.mark.ci
 def test_memory_stays_alive_with_the_keys():
     def make() -> Keys:
         data = np.arange(100_000, dtype=np.int64)

@@ -35,6 +35,7 @@ def shapes() -> dict[str, np.ndarray]:
     }
 
 
+@pytest.mark.ci
 @pytest.mark.parametrize("shape", shapes())
 @pytest.mark.parametrize("power_of_two", [True, False])
 @pytest.mark.parametrize("promised", [0, ROWS, 10**12])

@@ -54,6 +54,7 @@ def count(path: Path, where: Any, **options: Any) -> int:
     return parquet_bloom.read_table(str(path), where, **options).num_rows
 
 
+@pytest.mark.ci
 @pytest.mark.parametrize("exact", [None, False])
 @pytest.mark.parametrize("length", [1, 8, 16, 40])
 @pytest.mark.parametrize("created_by", ["github.com/parquet-go/parquet-go version 0.25.0", "parquet-mr version 1.16.0"])

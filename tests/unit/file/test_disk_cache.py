@@ -322,6 +322,7 @@ def test_an_invalid_database_is_created_anew(lake: Path, folder: Path, caplog: p
         assert len(warnings_of(caplog)) == number
 
 
+@pytest.mark.ci
 def test_random_damage_costs_speed_only(lake: Path, folder: Path) -> None:
     chosen = sorted(lake.iterdir())[:4]
     expected = prune_paths(chosen, None).files
@@ -371,6 +372,7 @@ def test_caches_writable_by_others_are_not_used(
     assert "other users may have written" in warnings_of(caplog)[0]
 
 
+@pytest.mark.ci
 def test_an_exclusive_holder_is_not_awaited_for_ever(
     lake: Path, folder: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -420,6 +422,7 @@ def run_apart(lake: Path, folder: Path, limit: int = 0, user: int = 0) -> tuple[
     return [int(line) for line in done.stdout.split()], done.stderr.splitlines()
 
 
+@pytest.mark.ci
 @pytest.mark.parametrize("limit", [1, 30_000])
 def test_a_full_disk(lake: Path, folder: Path, limit: int) -> None:
     """Of a size that no file may pass, the system says the same as of a disk that is full."""

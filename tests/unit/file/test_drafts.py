@@ -64,6 +64,7 @@ def write(path: Path, name: str, **options: object) -> pa.Table:
 # ---------------------------------------------------------------------------------------------------- reading
 
 
+@pytest.mark.ci
 @pytest.mark.parametrize("name", DRAFTS)
 @pytest.mark.parametrize("num_bytes", [256, 1 << 14])  # read whole, and by blocks
 def test_filters_under_their_variant(path, name, counted, num_bytes):
@@ -145,6 +146,7 @@ def test_files_of_many_kinds_are_probed_together(tmp_path):
 # ---------------------------------------------------------------------------------------------------- unnamed
 
 
+@pytest.mark.ci
 @pytest.mark.parametrize("name", [name for name in DRAFTS if not name.endswith("thrift4")])
 def test_no_row_is_lost_where_no_variant_is_named(path, name, counted):
     """Every filter is a doubt, which is read."""

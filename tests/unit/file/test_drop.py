@@ -218,6 +218,7 @@ def test_bytes_that_only_look_like_filters_stay(plain, damage):
     assert plain.read_bytes() == data
 
 
+@pytest.mark.ci
 def test_broken_filters_are_dropped_and_hurt_no_other(tmp_path):
 
     def footer_filters(path: Path) -> dict[tuple[int, str], bytes]:

@@ -88,6 +88,7 @@ def make_nested(rows: int = ROWS) -> pa.Table:
     )
 
 
+@pytest.mark.ci
 @pytest.mark.parametrize("name", FORMATS)
 def test_every_type(tmp_path, name):
     table, path = make_types(), tmp_path / "a.parquet"
@@ -104,6 +105,7 @@ def oracle_rle() -> int:
     return 3  # of levels and indices
 
 
+@pytest.mark.ci
 @pytest.mark.parametrize("options", [{}, {"data_page_version": "2.0", "data_page_size": 300, "write_page_index": True}])
 def test_nested_columns(tmp_path, options):
     path = tmp_path / "a.parquet"
@@ -139,6 +141,7 @@ def test_lists_of_two_levels(tmp_path):
     assert_without(path, [0, 5, 89], tmp_path / "b.parquet")
 
 
+@pytest.mark.ci
 @pytest.mark.parametrize("writer", ["by_pyarrow", "by_duckdb", "by_datafusion"])
 def test_files_of_other_writers(tmp_path, writer):
     for peer in getattr(peers, writer)(tmp_path):
@@ -405,6 +408,7 @@ def test_a_dictionary_page_at_0(tmp_path):
     assert parquet_bloom.read_table(target, pc.field("a") == 201).num_rows == 1
 
 
+@pytest.mark.ci
 @pytest.mark.parametrize("number", [1, 9, 130, 399])
 def test_random_rows(tmp_path, number):
     path = tmp_path / "a.parquet"

@@ -579,6 +579,7 @@ def test_columns_of_one_name(tmp_path):
     assert len(list(parquet_bloom.open(path).chunks())) == 3
 
 
+@pytest.mark.ci
 def test_thousands_of_columns_and_of_row_groups_take_no_time(tmp_path):
     """Names are looked up, not searched for: this took a minute once."""
     path = tmp_path / "a.parquet"

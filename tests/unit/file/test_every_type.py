@@ -90,6 +90,7 @@ def same(found: pa.Table, expected: pa.Table) -> bool:
     return all(plain(a).equals(plain(b)) for a, b in zip(found.columns, expected.columns, strict=True))
 
 
+@pytest.mark.ci
 @each_format
 def test_rows_are_those_of_pyarrow(name: str, tables: list[pa.Table], tmp_path: Path) -> None:
     """Few, many and all rows are read, and values of each column are found, by pages where that can be."""
@@ -141,6 +142,7 @@ def test_rows_are_those_of_pyarrow(name: str, tables: list[pa.Table], tmp_path: 
         assert same(dataset.scan(where).to_arrow(), every.take(rows))
 
 
+@pytest.mark.ci
 @each_format
 def test_rows_of_remote_files_are_those_of_pyarrow(name: str, tables: list[pa.Table], tmp_path: Path) -> None:
     """In requests that cost nothing, so that pages are fetched wherever that can be, and in such as have a price."""

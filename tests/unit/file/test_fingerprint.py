@@ -68,6 +68,7 @@ def both(path: Any, **where: Any) -> tuple[int, int]:
 # ------------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.ci
 @by_writing
 def test_embed_and_drop_change_neither(tmp_path: Path, options: dict[str, Any]) -> None:
     for number, embedding in enumerate(
@@ -136,6 +137,7 @@ def test_filters_without_lengths_count_for_nothing(tmp_path: Path) -> None:
     assert both(path) == before
 
 
+@pytest.mark.ci
 def test_embedding_on_s3_changes_neither(s3: Any, tmp_path: Path) -> None:
     """By both ways: rewritten part by part by the store, and uploaded whole."""
     rng = np.random.default_rng(3)
@@ -213,6 +215,7 @@ def test_every_byte_of_the_chosen_columns_counts_and_none_else(tmp_path: Path) -
 # ------------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.ci
 def test_pieces_and_batches_are_those_of_the_twin(tmp_path: Path) -> None:
     """Chunks of more than a piece of 4 MiB, of which three are hashed together; little is read at once."""
 

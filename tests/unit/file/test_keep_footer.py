@@ -136,6 +136,7 @@ def test_a_footer_that_says_other_things_is_not_one_that_was_kept(small):
     assert small.read_bytes() == before
 
 
+@pytest.mark.ci
 @pytest.mark.parametrize("lengths", [True, False], ids=["with lengths", "without"])
 @pytest.mark.parametrize("keep_footer", [True, False])
 def test_a_filter_that_was_cut_short_is_not_made_whole(small, keep_footer, lengths):

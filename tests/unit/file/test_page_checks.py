@@ -47,6 +47,7 @@ def spans(path: Path) -> list[tuple[int, int, int]]:
     return results
 
 
+@pytest.mark.ci
 def test_good_pages(path: Path) -> None:
     with storage.open_source(path) as source:
         for start, end, num_values in spans(path):
@@ -58,6 +59,7 @@ def test_good_pages(path: Path) -> None:
             require_pages(source, PageWalk(start, end + 100, num_values))  # after the last value nothing is a page
 
 
+@pytest.mark.ci
 @pytest.mark.parametrize("step", [1, 7, 100, 4096, MIB, 1 << 26])
 def test_as_they_come_by(step: int, path: Path) -> None:
     def read(start: int, end: int, num_values: int, upto: int) -> None:

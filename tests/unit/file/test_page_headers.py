@@ -10,6 +10,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
+import pytest
 
 import parquet_bloom
 from parquet_bloom.file.metadata_cache import SETTLED_NS, MetadataCache
@@ -102,6 +103,7 @@ def wait_until_settled(*paths: Path) -> None:
     time.sleep(max(latest + SETTLED_NS - time.time_ns(), 0) / 1e9 + 0.01)
 
 
+@pytest.mark.ci
 def test_a_cache_counts_them_and_gives_them_up_before_footers(tmp_path: Path) -> None:
     paths = [tmp_path / f"{number}.parquet" for number in range(3)]
     for number, path in enumerate(paths):
@@ -126,6 +128,7 @@ def test_a_cache_counts_them_and_gives_them_up_before_footers(tmp_path: Path) ->
     assert lake.scan("id = 7").to_arrow()[: len(rows)].equals(rows)
 
 
+@pytest.mark.ci
 def test_a_file_that_is_replaced_is_read_by_its_own_headers(tmp_path: Path) -> None:
     path, other = tmp_path / "lake" / "a.parquet", tmp_path / "other.parquet"
     path.parent.mkdir()
@@ -139,6 +142,7 @@ def test_a_file_that_is_replaced_is_read_by_its_own_headers(tmp_path: Path) -> N
         assert lake.scan(f"id = {key}").to_arrow().equals(new.filter(pc.equal(new["id"], key)))
 
 
+@pytest.mark.ci
 def test_small_zones_of_many_files_are_read_together(tmp_path: Path) -> None:
     lake = tmp_path / "lake"
     lake.mkdir()

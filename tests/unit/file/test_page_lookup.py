@@ -98,6 +98,7 @@ def all_null(bounds: Any, page: int, rows: int) -> Any:
     return null_pages, low, high, counts
 
 
+@pytest.mark.ci
 @pytest.mark.parametrize("lie", FALSE_BOUNDS)
 def test_bounds_that_contradict_the_column_chunk(tmp_path: Path, lie: str) -> None:
     table = make_table()

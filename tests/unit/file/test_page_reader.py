@@ -202,6 +202,7 @@ LIES = {
 }
 
 
+@pytest.mark.ci
 @pytest.mark.parametrize("dictionary", [False, True])
 @pytest.mark.parametrize("lie", LIES)
 def test_an_index_that_lies_changes_nothing(tmp_path: Path, by_page: Any, lie: str, dictionary: bool) -> None:

@@ -227,6 +227,7 @@ def test_no_columns_requested(tmp_path: Path) -> None:
 # ------------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.ci
 @pytest.mark.parametrize("immutable", [False, True])
 @pytest.mark.parametrize("is_remote", [False, True])
 def test_broken_filters_say_maybe(tmp_path: Path, is_remote: bool, immutable: bool) -> None:

@@ -52,6 +52,7 @@ def find(batch: RowGroupBatch, targets: list[int], selections: Any) -> list[list
     return [rows[end - count : end].tolist() for count, end in zip(counts, ends, strict=True)]
 
 
+@pytest.mark.ci
 @pytest.mark.parametrize("options", FORMATS, ids=lambda options: "-".join(str(one) for one in options.values()))
 def test_all_rows_of_the_ranges_are_found(tmp_path: Path, options: dict[str, Any]) -> None:
     batch, files, values = make_batch(tmp_path / "a.parquet", **options)
@@ -74,6 +75,7 @@ def test_all_rows_of_the_ranges_are_found(tmp_path: Path, options: dict[str, Any
     files.close()
 
 
+@pytest.mark.ci
 @pytest.mark.parametrize("options", FORMATS[:1] + FORMATS[3:4], ids=["plain", "gzip"])
 def test_only_the_pages_of_the_ranges_are_read(tmp_path: Path, options: dict[str, Any]) -> None:
     batch, files, values = make_batch(tmp_path / "a.parquet", 400_000, 40_000, **options)
@@ -128,6 +130,7 @@ TEXT_FORMATS: list[dict[str, Any]] = [
 ]
 
 
+@pytest.mark.ci
 @pytest.mark.parametrize("options", TEXT_FORMATS, ids=lambda options: "-".join(str(one) for one in options.values()))
 def test_all_texts_with_a_piece_are_found(tmp_path: Path, options: dict[str, Any]) -> None:
     """Among texts of two letters, and NUL as lengths have, a piece is at every place: at borders, and across them."""

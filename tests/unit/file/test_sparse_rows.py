@@ -140,6 +140,7 @@ def test_entries_of_a_dictionary_that_differ_in_size(longest_first: bool, tmp_pa
         assert rows.equals(table.take(ids))
 
 
+@pytest.mark.ci
 def test_many_bytes_are_not_taken_at_once(tmp_path: Path) -> None:
     """Rows of more than the 16 MiB that are taken out of pages."""
     text = "x" * 180_000

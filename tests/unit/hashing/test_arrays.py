@@ -310,6 +310,7 @@ def assert_one_line(error: Exception) -> None:
     assert "\n" not in str(error)
 
 
+@pytest.mark.ci
 @pytest.mark.parametrize("target", {str(target): target for target in TARGETS}.values())
 def test_arrays_become_what_their_literals_are_and_probes_lose_nothing(target: ColumnType) -> None:
     """Arrays of every type for columns of every type: each value is stored as its literal would be, or all are refused.

@@ -38,6 +38,7 @@ each_type = pytest.mark.parametrize(
 )
 
 
+@pytest.mark.ci
 @each_type
 def test_a_list_means_what_its_literals_mean(column_type):
     pools: list[list[Any]] = [

@@ -300,6 +300,7 @@ def test_hashes_are_of_all_stored_forms():
 # ------------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.ci
 @pytest.mark.parametrize(
     ("sql_type", "arrow_type"),
     [

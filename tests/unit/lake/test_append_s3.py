@@ -108,6 +108,7 @@ def test_small_files_are_one_request_each(s3: Any) -> None:
         assert sum(request.key.startswith("lake/") for request in s3.log if request.operation == "GetObject") == 20
 
 
+@pytest.mark.ci
 def test_an_object_that_changes_between_two_requests_is_refused(s3: Any, way: str) -> None:
     for number in range(3):
         s3.put(f"lake/{number}.parquet", parquet(number))

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
+import pytest
 
 import parquet_bloom
 from parquet_bloom.lake.lake_index import LakeIndex
@@ -16,6 +17,7 @@ from parquet_bloom.lake.lake_index import LakeIndex
 MANY = 20_000
 
 
+@pytest.mark.ci
 def test_very_many_files_within_six_requests(s3: Any) -> None:
     options = {"storage_options": s3.storage_options}
     tokens = np.random.default_rng(1).integers(0, 1 << 60, MANY).tolist()

@@ -60,6 +60,7 @@ def assert_finds(reader: CuckooReader, units: list[list[int]]) -> None:
         assert alone.units.tolist() == answers[i]
 
 
+@pytest.mark.ci
 @pytest.mark.parametrize("bits", BITS)
 @pytest.mark.parametrize("limit", [100, 20_000, 1 << 24])
 @pytest.mark.parametrize(
@@ -133,6 +134,7 @@ def test_any_units(
     reader.close()
 
 
+@pytest.mark.ci
 @pytest.mark.parametrize("long_row", [64, 1 << 20])
 def test_long_rows_in_pieces(tmp_path: Path, long_row: int) -> None:
     """As rows of megabytes are read: piece by piece, and by two threads."""
@@ -169,6 +171,7 @@ def assert_is_noticed(reader: CuckooReader, units: list[list[int]], row: int) ->
     assert len(list(reader.check())) == 1
 
 
+@pytest.mark.ci
 @pytest.mark.parametrize("bits", BITS)
 def test_damage_of_any_byte(tmp_path: Path, bits: int) -> None:
     units = random_units([5, 0, 9, 1])

@@ -121,6 +121,7 @@ def test_answers_are_those_of_duckdb_or_refused(lake: tuple[Path, Path, pa.Table
     assert skipped > QUERIES  # the index is used
 
 
+@pytest.mark.ci
 def test_expressions_of_arrow_and_polars_answer_as_without_an_index(lake: tuple[Path, Path, pa.Table]) -> None:
     path, index, table = lake
     dataset, rng = parquet_bloom.dataset(path, index=index), random.Random(2)

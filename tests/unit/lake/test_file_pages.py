@@ -42,6 +42,7 @@ def folder(request: Any, tmp_path: Path) -> Folder:
     return Folder(s3.url("index"), resolve_filesystem(None, s3.storage_options))
 
 
+@pytest.mark.ci
 @pytest.mark.parametrize("even", [True, False])
 @pytest.mark.parametrize("units", [ROW_GROUPS, Units("zone", 2)], ids=str)
 def test_it_says_what_the_whole_table_says(folder: Folder, even: bool, units: Units) -> None:
@@ -71,6 +72,7 @@ def test_it_says_what_the_whole_table_says(folder: Folder, even: bool, units: Un
         assert table_files.table.equals(table.table)
 
 
+@pytest.mark.ci
 def test_every_damaged_byte_is_noticed(folder: Folder) -> None:
     tables(True).write(folder, "t.files")
     with folder.open("t.files") as source:
@@ -100,6 +102,7 @@ def test_damage_in_a_page_does_no_harm_to_others(s3: Any) -> None:
         table_files.path(4)
 
 
+@pytest.mark.ci
 def test_an_index_of_pages_is_an_index_like_any_other(s3: Any) -> None:
     options = {"storage_options": s3.storage_options}
     with LakeIndex.create(s3.url("index"), "id", **options) as index:

@@ -99,6 +99,7 @@ CHANGES: dict[str, Callable[[LakeIndex, Path], Any]] = {
 }
 
 
+@pytest.mark.ci
 @pytest.mark.parametrize("layout", ["postings", "cuckoo"])
 @pytest.mark.parametrize("change", CHANGES)
 def test_a_change_without_room_leaves_the_index_as_it_was(tmp_path: Path, lake: Path, change: str, layout: Any) -> None:

@@ -44,6 +44,7 @@ def index(lake: Path) -> str:
     return path
 
 
+@pytest.mark.ci
 def test_the_grams_of_a_question_are_shown_with_their_units(lake: Path, index: str) -> None:
     report = parquet_bloom.prune(lake, "message LIKE '%panic no. 2%'", index=index)
     assert [Path(path).name for path in report.selected] == ["2.parquet"]
@@ -117,6 +118,7 @@ def test_grams_of_lower_case_answer_both_kinds_of_questions(lake: Path, tmp_path
         assert len(report.selected) == 4
 
 
+@pytest.mark.ci
 def test_advice_measures_pieces_of_text(tmp_path: Path) -> None:
     rng, num_bytes = random.Random(1), 0
     for number in range(4):
@@ -166,6 +168,7 @@ def test_a_piece_of_short_texts_is_half_of_one(tmp_path: Path) -> None:
     assert {option.piece_length for option in advice.granularities} == {6}
 
 
+@pytest.mark.ci
 def test_grams_of_random_ids_are_too_many(tmp_path: Path) -> None:
     rng = random.Random(1)
     ids = [str(uuid.UUID(int=rng.getrandbits(128))) for _ in range(3000)]

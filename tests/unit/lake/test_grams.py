@@ -257,6 +257,7 @@ def test_columns_that_are_missing_have_no_weights(tmp_path: Path) -> None:
         assert stored_weights(tmp_path / "j", "grams(missing)") is None
 
 
+@pytest.mark.ci
 def test_long_texts_and_every_encoding(tmp_path: Path) -> None:
     """One text is longer than what is learnt from, and than what an extractor returns at once."""
     lake, rng = tmp_path / "lake", random.Random(1)

@@ -122,6 +122,7 @@ def test_row_groups(tmp_path: Path, layout: str) -> None:
             assert len(matches.row_groups or ()) <= 2
 
 
+@pytest.mark.ci
 @pytest.mark.parametrize("layout", LAYOUTS)
 def test_many_appends_are_merged_and_stay_right(tmp_path: Path, layout: str) -> None:
     truth: dict[str, set[int]] = {}
@@ -335,6 +336,7 @@ def test_values_that_repeat_and_such_as_no_column_holds(tmp_path: Path) -> None:
         ]
 
 
+@pytest.mark.ci
 def test_files_that_were_written_just_now_are_waited_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.undo()  # so that it waits for two seconds
     truth = lake(tmp_path / "lake", files=3)

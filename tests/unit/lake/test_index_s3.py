@@ -115,6 +115,7 @@ def test_new_changed_and_deleted_objects(s3: Any, index: LakeIndex) -> None:
     assert find_paths(index, 501) == {file(s3, 5)}
 
 
+@pytest.mark.ci
 def test_embedding_makes_nothing_stale(s3: Any, index: LakeIndex) -> None:
     for number in range(8):
         parquet_bloom.embed(file(s3, number), ["id"], storage_options=s3.storage_options)
@@ -248,6 +249,7 @@ def interrupted(s3: Any, operation: str, call: Callable[[], Any]) -> bool:
     return bool(begun)
 
 
+@pytest.mark.ci
 @pytest.mark.parametrize("operation", ["GetObject", "PutObject", "ListObjects"])
 @pytest.mark.parametrize("what", ["open", "create", "append", "compact", "write"])
 def test_an_interrupt_ends_the_call_within_a_second(s3: Any, index: LakeIndex, what: str, operation: str) -> None:
@@ -255,6 +257,7 @@ def test_an_interrupt_ends_the_call_within_a_second(s3: Any, index: LakeIndex, w
     assert came or operation != "ListObjects"
 
 
+@pytest.mark.ci
 def test_an_interrupt_ends_a_large_upload_within_a_second(s3: Any) -> None:
     table = pa.table({"id": pa.array(os.urandom(5 << 20) for _ in range(8))})
     url, options = s3.url("large"), s3.storage_options

@@ -193,6 +193,7 @@ def test_a_renamed_column_is_found_in_old_and_new_files(table: Any, tmp_path: Pa
         assert read(table, "below IN (20, 53, 55)", index) == (2, FILES - 1)
 
 
+@pytest.mark.ci
 @pytest.mark.parametrize("param", _TABLES)
 @pytest.mark.parametrize("key", ["grams({})", "grams(lower({}))"])
 def test_grams_of_columns_that_are_renamed_and_exchanged(param: str, key: str, tmp_path: Path) -> None:

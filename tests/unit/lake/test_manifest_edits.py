@@ -186,6 +186,7 @@ def list_edits(document: Any) -> Iterator[tuple[Any, Any]]:
             yield (path, "cut"), changed
 
 
+@pytest.mark.ci
 @pytest.mark.parametrize("kind", KINDS)
 def test_an_edited_manifest_is_refused_or_loses_no_row(tmp_path: Path, lake: Path, kind: str) -> None:
     manifest, document = read_manifest(make(tmp_path / "index", lake, kind))

@@ -148,6 +148,7 @@ def test_more_units_than_keys_have_room_for_are_refused(tmp_path):
         PostingsWriter(str(tmp_path / "p"), None, 41)
 
 
+@pytest.mark.ci
 def test_keys_beyond_memory_are_sorted_by_way_of_the_disk(tmp_path):
     rng = np.random.default_rng(3)
     units = {unit: rng.integers(0, 2**64, 3000, dtype=np.uint64) for unit in range(70)}
@@ -253,6 +254,7 @@ def test_unsorted_or_out_of_range_input_is_refused(tmp_path):
         write_sorted(path, None, [], PartShape(35, 10, 5, 4))
 
 
+@pytest.mark.ci
 def test_a_large_directory_is_read_where_it_is_needed(tmp_path):
     units = random_units(50, 1200)
     written(tmp_path / "p", units)
@@ -292,6 +294,7 @@ def require_no_loss(reader, truth, expect_damage=True):
         assert "\n" not in reason
 
 
+@pytest.mark.ci
 def test_damage_never_loses_a_unit(tmp_path):
     units = random_units(150, 30, everywhere=[3 << 40, ALL])
     written(tmp_path / "p", units)
@@ -452,6 +455,7 @@ def test_values_in_many_units_are_listed_in_all(tmp_path):
     assert info.num_entries == sum(len(one[::2]) for one in truth.values())  # without a share as they are
 
 
+@pytest.mark.ci
 def test_a_part_in_an_object_store(tmp_path):
     store = MemoryStore()
     units = random_units(400, 500, everywhere=[0, ALL])
@@ -471,6 +475,7 @@ def test_a_part_in_an_object_store(tmp_path):
         PostingsReader("index/part", store)
 
 
+@pytest.mark.ci
 def test_several_threads_may_use_a_reader(tmp_path):
     units = random_units(100, 200, everywhere=[9])
     written(tmp_path / "p", units)

@@ -66,6 +66,7 @@ def read_numbers(path: Path, where: str, index: object = None) -> list[int]:
     return sorted(parquet_bloom.read_table(path, where, index=index, columns=["k"])["k"].to_pylist())
 
 
+@pytest.mark.ci
 def test_rows_are_those_of_a_scan_without_an_index(lake: Path) -> None:
     rng = random.Random(8)
     found = skipped = answered = 0
@@ -162,6 +163,7 @@ def test_lookups_and_conditions(lake: Path) -> None:
             assert (len(report.selected) == 0) == uses, where
 
 
+@pytest.mark.ci
 @pytest.mark.parametrize("granularity", ["file", "row_group", "zone"])
 @pytest.mark.parametrize("shredding", [None, {"id": pa.int64()}], ids=["binary", "shredded"])
 @pytest.mark.parametrize("statistics", [True, False])
@@ -323,6 +325,7 @@ def test_a_manifest_of_another_rule_or_path(tmp_path: Path) -> None:
             LakeIndex.open(tmp_path / "i")
 
 
+@pytest.mark.ci
 def test_compacted_and_grown_indexes_keep_paths(tmp_path: Path) -> None:
     make_lake(tmp_path / "lake", random.Random(9), rows=8)
     with LakeIndex.create(tmp_path / "i", KEYS, lake=tmp_path / "lake") as index:
@@ -338,6 +341,7 @@ def test_compacted_and_grown_indexes_keep_paths(tmp_path: Path) -> None:
         assert [Path(one.path).stem for one in index.lookup("v:a.b::string", ["new"])[0]] == ["more"]
 
 
+@pytest.mark.ci
 def test_a_lake_in_an_object_store_is_read_once(tmp_path: Path) -> None:
     make_lake(tmp_path / "lake", random.Random(11), rows=12)
     remote = SubTreeFileSystem(str(tmp_path), LocalFileSystem())

@@ -124,6 +124,7 @@ def count_skipped(table: Any, where: str, index: object) -> int:
     return parquet_bloom.prune(table, where, index=index).unopened_by.get("index", 0)
 
 
+@pytest.mark.ci
 @pytest.mark.parametrize("kind", KINDS)
 def test_rows_are_those_without_an_index(tmp_path: Path, kind: str) -> None:
     rng = random.Random(KINDS.index(kind))

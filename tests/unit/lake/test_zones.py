@@ -98,6 +98,7 @@ def test_lookups_name_the_rows_of_zones(lake: Path, layout: Any) -> None:
         assert index.lookup("id", [-5]) == [[]]
 
 
+@pytest.mark.ci
 @pytest.mark.parametrize("layout", LAYOUTS)
 def test_zones_stay_those_of_their_files_in_merged_segments(lake: Path, layout: Any) -> None:
     with make(lake, layout=layout) as index:

@@ -50,6 +50,7 @@ OPTIONS: list[dict[str, Any]] = [
 NAMES = {"list", "element", "item", "key_value"}
 
 
+@pytest.mark.ci
 @pytest.mark.parametrize("options", OPTIONS, ids=range(len(OPTIONS)))
 @pytest.mark.parametrize(("nulls", "distinct"), [(0.1, 200), (0.6, 5000)])
 def test_rows_are_those_of_pyarrow(options: dict[str, Any], nulls: float, distinct: int, tmp_path: Path) -> None:
@@ -138,6 +139,7 @@ def search(pages: bytes, shape: Shape, width: int, num_rows: int, num_values: in
     return search_chunk(pages, column, num_rows, num_values, targets)
 
 
+@pytest.mark.ci
 @pytest.mark.parametrize("shape", SHAPES, ids=str)
 def test_rows_that_go_on_over_pages(shape: Shape) -> None:
 

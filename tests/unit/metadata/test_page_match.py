@@ -13,6 +13,7 @@ def make_buffer(values: list[bytes], first: int = 0) -> tuple[bytes, np.ndarray]
     return bytes(first) + b"".join(values), starts
 
 
+@pytest.mark.ci
 @pytest.mark.parametrize("width", [1, 4, 8, 12, 0])
 @pytest.mark.parametrize("count", [0, 1, 2, 100, 20_000])
 def test_values_are_those_of_the_set(width: int, count: int) -> None:

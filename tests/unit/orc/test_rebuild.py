@@ -88,6 +88,7 @@ write(table_of(made), Path(sys.argv[2]))
 """
 
 
+@pytest.mark.ci
 @pytest.mark.parametrize("zone", ["Asia/Tokyo", "America/New_York"])
 def test_pyarrow_elsewhere(zone: str, tmp_path: Path) -> None:
     """The zone of the machine that writes does not matter."""

@@ -116,6 +116,7 @@ def test_stripes_follow_each_other(tmp_path: Path):
         orc.open(path)
 
 
+@pytest.mark.ci
 def test_values_that_pyarrow_loses_in_nested_structs(tmp_path: Path):
     """Pyarrow counts its input values and writes 0 for some; readers find rows that the statistics do not cover."""
     inner = pa.struct([("c", pa.float64()), ("id", pa.int64())])

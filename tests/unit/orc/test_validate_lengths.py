@@ -87,6 +87,7 @@ def test_patches_that_there_are_not() -> None:
             sum_lengths(bytes(stream[:location]) + bytes([value]) + bytes(stream[location + 1 :]), True, MOST)
 
 
+@pytest.mark.ci
 @pytest.mark.parametrize("version", ["0.11", "0.12"])
 @pytest.mark.parametrize("compression", ["uncompressed", "zlib", "zstd"])
 @pytest.mark.parametrize("threshold", [0.0, 1.0])
@@ -171,6 +172,7 @@ def changed(path: Path, column: int, lengths: bytes) -> None:
     path.write_bytes(parts.together(message_of(fields)))
 
 
+@pytest.mark.ci
 @pytest.mark.parametrize("what", ["s", "l"])
 def test_lengths_that_cannot_be(what: str, tmp_path: Path) -> None:
     """ORC's C++ library reads memory that is not its own by some of these, or wants more than there is."""

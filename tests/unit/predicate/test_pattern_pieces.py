@@ -151,6 +151,7 @@ def test_ordinary_characters_are_those_of_the_list():
         assert is_ordinary(chr(point), "upper") == (point in points)
 
 
+@pytest.mark.ci
 @pytest.mark.parametrize(
     ("expression", "expected"),
     [

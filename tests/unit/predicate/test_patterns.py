@@ -40,6 +40,7 @@ PIECES = ["a", "b", "%", "_", "!%", "!_", "!!", "ä", "\n", "\\"]
 PATTERNS = ["".join(pieces) for length in range(4) for pieces in itertools.product(PIECES, repeat=length)][::13]
 
 
+@pytest.mark.ci
 def test_rows_of_like_are_those_of_duckdb(path):
     for pattern in PATTERNS:
         for word in ("LIKE", "NOT LIKE"):
@@ -69,6 +70,7 @@ def test_bounds_that_are_one_text_decide_every_pattern(path, where):
     assert parquet_bloom.prune(path, where).files[0].selected == found
 
 
+@pytest.mark.ci
 @pytest.mark.parametrize("piece", ["a", "ab", "%", "_", "\\", "", "日", "zz"])
 def test_pieces_of_texts_are_found_by_every_notation(path, piece):
     ours = {

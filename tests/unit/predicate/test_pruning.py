@@ -111,6 +111,7 @@ def test_an_or_over_two_filtered_columns(tmp_path: Path) -> None:
     assert groups(path, f"a = {left[13]} AND b = {right[30]}") == []
 
 
+@pytest.mark.ci
 @pytest.mark.parametrize("make", [int, "{:x}".format], ids=["int64", "string"])
 def test_a_list_of_100_000_values_over_40_row_groups(make: Any, tmp_path: Path) -> None:
     """In a second or so of the processors; the bound is generous."""

@@ -484,6 +484,7 @@ def test_operands_in_many_parentheses():
 N = min(scaled(4_000), 60_000)  # of the last one the square is too many steps for any test
 
 
+@pytest.mark.ci
 @pytest.mark.parametrize(
     "text",
     [
@@ -500,6 +501,7 @@ def test_deep_nesting_takes_linear_time(text):
     parse_sql(text, "spark")
 
 
+@pytest.mark.ci
 @pytest.mark.parametrize(
     ("start", "repeated", "end"),
     [
@@ -597,6 +599,7 @@ nodes = st.recursive(
 )
 
 
+@pytest.mark.ci
 @given(nodes)
 def test_text_of_any_tree_reads_back(pair: tuple[Node, str]):
     node, text = pair

@@ -219,6 +219,7 @@ def draw_text(rng: random.Random, leaves: list[str]) -> str:
     return text
 
 
+@pytest.mark.ci
 @pytest.mark.parametrize("dialect", [None, "spark"])
 def test_our_parser_and_that_of_sqlglot_give_the_same_tree(dialect):
     leaves = [leaf.strip() for leaf in LEAVES.replace("\n", "|").split("|")]

@@ -208,6 +208,7 @@ def test_pickle(node):
     assert type(copy) is type(node)
 
 
+@pytest.mark.ci
 def test_no_depth_is_too_deep():
     node = alternating(20_000)
     assert pickle.loads(pickle.dumps(node)) == node

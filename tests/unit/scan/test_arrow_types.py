@@ -141,6 +141,7 @@ def lake(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
+@pytest.mark.ci
 @pytest.mark.parametrize(("column", "keys"), KEYS, ids=[f"{column}-{keys.type}"[:60] for column, keys in KEYS])
 def test_keys_of_any_encoding_find_their_rows(lake: Path, column: str, keys: pa.Array) -> None:
     dataset = parquet_bloom.dataset(lake)

@@ -70,6 +70,7 @@ def test_random_lakes(where: str, tmp_path: Path) -> None:
     assert rows.to_pylist() == [row for row in read_one_by_one(tmp_path, where).to_pylist() if row["day"] == 1]
 
 
+@pytest.mark.ci
 @pytest.mark.parametrize(
     "where",
     [
@@ -264,6 +265,7 @@ def test_files_that_have_failed_are_closed(tmp_path: Path) -> None:
     assert max(most) < 20
 
 
+@pytest.mark.ci
 @pytest.mark.parametrize("where", ["key = 7", "key < 7"])
 def test_few_files_are_open_at_a_time(where: str, tmp_path: Path) -> None:
     for number in range(130):

@@ -85,6 +85,7 @@ def draw_positions(rng: np.random.Generator) -> list[int]:
     return found
 
 
+@pytest.mark.ci
 def test_iceberg(tmp_path: Path) -> None:
     """Positions, deletion vectors, and equality deletes: of columns that are not read, with NULL, and of fields."""
     rng = np.random.default_rng(5)
@@ -171,6 +172,7 @@ def write_delta(root: Path) -> tuple[list[Row], list[set[int]]]:
 TYPES = {"id": "long", "key": "long", "text": "string", "value": "double"}
 
 
+@pytest.mark.ci
 @pytest.mark.parametrize("filesystem", [None, elsewhere(Path("/"))], ids=["together", "one by one"])
 def test_delta(tmp_path: Path, filesystem: Any) -> None:
     pytest.importorskip("deltalake")

@@ -64,6 +64,7 @@ def order_of_sql(value):
     return (1, 0.0) if value != value else (0, value)
 
 
+@pytest.mark.ci
 @pytest.mark.parametrize("order", [None, Order.TYPE, Order.IEEE_754])
 @pytest.mark.parametrize("arrow_type", FLOATS)
 def test_no_row_of_random_floats_is_lost(tmp_path, arrow_type, order):

@@ -214,6 +214,7 @@ def test_a_view_of_duckdb_prunes_for_each_query(lake):
         assert connection.execute(query, [find_id(70)]).fetchall() == [(71,)]
 
 
+@pytest.mark.ci
 @each_engine
 def test_two_queries_at_once(lake, ask):
     dataset = parquet_bloom.dataset(lake)
@@ -223,6 +224,7 @@ def test_two_queries_at_once(lake, ask):
     assert found == [[row] for row in rows]
 
 
+@pytest.mark.ci
 def test_more_scans_at_once_than_arrow_has_threads(tmp_path):
     """Each of DataFusion's scans waits in one of Arrow's few threads for files, and none may need another of them."""
     for number in range(20):
@@ -362,6 +364,7 @@ def test_the_schema_stays(lake):
     assert "new" in parquet_bloom.dataset(lake).schema.names
 
 
+@pytest.mark.ci
 @each_engine
 @pytest.mark.parametrize("fault", ["short", "cut", "page", "type"])
 def test_an_error_names_the_file(lake, ask, fault):

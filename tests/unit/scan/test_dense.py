@@ -151,6 +151,7 @@ def test_memory_is_bounded(lake: Path) -> None:
     assert repr(rows.to_pylist()) == repr(expected.to_pylist())
 
 
+@pytest.mark.ci
 @pytest.mark.parametrize("columns", ["['value']", "['value', 'text']"])
 def test_memory_of_long_texts_in_dictionaries(tmp_path: Path, columns: str) -> None:
     """Footers do not show how long such texts are: 400 MB of them are decoded in parts."""
@@ -199,6 +200,7 @@ def around_decoding(monkeypatch: pytest.MonkeyPatch) -> dict[str, Callable[[], o
     return actions
 
 
+@pytest.mark.ci
 @pytest.mark.parametrize("moment", ["before", "after"])
 def test_a_file_that_is_replaced_meanwhile(tmp_path: Path, moment: str, around_decoding: dict[str, Any]) -> None:
     """The rows of a file that is replaced before or after the scan are those of one version."""

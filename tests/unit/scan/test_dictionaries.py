@@ -380,6 +380,7 @@ def test_dictionary_in_a_store_is_read_if_the_row_group_is_worth_a_request(tmp_p
     assert len(files.ranges_read) == 1 + is_read
 
 
+@pytest.mark.ci
 def test_dictionary_is_read_where_filters_were_asked_for_many_values(tmp_path):
     """What a filter does not deny of one value is there, most likely; of many values it need not be."""
     table = pa.table({"k": list(range(0, 2000, 2)), "wide": [f"{number:050}" for number in range(1000)]})

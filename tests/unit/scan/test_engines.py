@@ -305,6 +305,7 @@ QUERIES: list[tuple[Any, int]] = [  # predicate, how many row groups of the 12 a
 ]
 
 
+@pytest.mark.ci
 @pytest.mark.parametrize(("predicate", "count"), QUERIES, ids=[str(predicate)[:60] for predicate, _ in QUERIES])
 @pytest.mark.parametrize("engine", ["in-memory", "streaming"])
 def test_polars_finds_the_same_rows_and_reads_what_it_needs(

@@ -349,6 +349,7 @@ def test_a_path_without_an_index_is_an_error(tmp_path: Path, lake: dict[str, lis
             assert caught.value.errno in (errno.ENOENT, errno.ENOTDIR)
 
 
+@pytest.mark.ci
 def test_a_damaged_index_rules_nothing_out_wrongly(tmp_path: Path, lake: dict[str, list[int]]) -> None:
     index = Path(make(tmp_path, granularity="row_group"))
     first = next(iter(lake))
@@ -414,6 +415,7 @@ def test_an_index_that_may_not_be_read_is_doubtful(tmp_path: Path, lake: dict[st
 # ------------------------------------------------------------------------------------------------ object stores
 
 
+@pytest.mark.ci
 def test_lake_and_index_in_an_object_store(s3: Any, tmp_path: Path, lake: dict[str, list[int]]) -> None:
     for path in lake:
         s3.put(f"lake/{Path(path).name}", Path(path).read_bytes())

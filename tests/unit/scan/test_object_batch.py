@@ -187,6 +187,7 @@ def with_dictionaries(s3: Any, tmp_path: Path) -> str:
 ODD = "k IN (1, 101, 201, 301) OR k = 210"  # 210 is in the third file
 
 
+@pytest.mark.ci
 @pytest.mark.parametrize("threads", [1, None])
 def test_dictionaries_of_objects_are_read_together_and_kept(
     s3: Any, with_dictionaries: str, threads: int | None
@@ -203,6 +204,7 @@ def test_dictionaries_of_objects_are_read_together_and_kept(
     assert (again.bytes_read, again.selected) == (0, report.selected)
 
 
+@pytest.mark.ci
 def test_object_replaced_before_its_dictionary_is_read(s3: Any, with_dictionaries: str) -> None:
     first = s3.get("coded/0.parquet")
     third = s3.get("coded/2.parquet")
@@ -220,6 +222,7 @@ def test_object_replaced_before_its_dictionary_is_read(s3: Any, with_dictionarie
     assert [path.rpartition("/")[2] for path in report.selected] == ["0.parquet"]
 
 
+@pytest.mark.ci
 def test_dictionary_that_cannot_be_read_is_an_error_of_its_object(s3: Any, with_dictionaries: str) -> None:
     refused = s3.fail(
         "GetObject", times=100, status=403, code="AccessDenied", when=lambda request: request.key == "coded/3.parquet"

@@ -251,6 +251,7 @@ def test_tables_and_batches_have_the_columns(tree: Path) -> None:
     assert [(a, str(b), c) for a, b, c in rows_of(table)] == rows_of(other)
 
 
+@pytest.mark.ci
 @pytest.mark.parametrize("columns", [["day"], ["country", "day"], ["id", "day"], ["id"], []])
 @pytest.mark.parametrize("where", ["id > 100", "day = '2026-01-03'", "day = '2026-01-03' AND id > 140", "id < 0"])
 def test_chosen_columns(tree: Path, columns: list[str], where: str) -> None:

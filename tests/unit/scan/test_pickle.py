@@ -101,6 +101,7 @@ def test_caches_in_memory_stay_in_their_process(lake: Path) -> None:
     assert len(pickle.dumps(parquet_bloom.dataset(lake, cache=cache).scan("k = 1"))) < 5_000
 
 
+@pytest.mark.ci
 def test_other_processes_read(lake: Path) -> None:
     dataset = parquet_bloom.dataset(lake, index=by_index(lake))
     scans = [dataset.scan(f"k = {key}") for key in (3, 77)]

@@ -44,6 +44,7 @@ def test_a_column_with_an_empty_name(tmp_path: Path) -> None:
         assert (report.where, report.selected) == ('"" = 8', {str(path): [0]})
 
 
+@pytest.mark.ci
 @pytest.mark.parametrize("unit", UNITS)
 def test_durations(tmp_path: Path, unit: str) -> None:
     step = {"s": 10**9, "ms": 10**6, "us": 1000, "ns": 1}[unit]
@@ -65,6 +66,7 @@ def test_durations(tmp_path: Path, unit: str) -> None:
         parquet_bloom.read_table(path, "n = INTERVAL '2 seconds'")
 
 
+@pytest.mark.ci
 @pytest.mark.parametrize("scale", [0, 2, 18, 30])
 def test_decimals_against_floats_beyond_their_digits(tmp_path: Path, scale: int) -> None:
     """A decimal is compared with a float as the nearest double, as in DuckDB and Spark."""

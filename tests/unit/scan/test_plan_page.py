@@ -193,6 +193,7 @@ def test_of_too_many_row_groups_those_read_are_drawn() -> None:
     assert (nothing["map"], nothing["notes"], nothing["tables"]) == (None, ["There are no files."], [])
 
 
+@pytest.mark.ci
 def test_texts_of_any_length_make_a_bounded_page() -> None:
     long = "&" * 5000 + "x" * 4000
     groups = [RowGroupPlan(0, True, doubts=tuple(f"{long}{i}" for i in range(9)))] * 36
@@ -288,6 +289,7 @@ def run_script(text: str, script: str, folder: Path) -> Any:
     return json.loads(html.unescape(re.findall(r"<output>(.*?)</output>", dom, re.DOTALL)[0]))
 
 
+@pytest.mark.ci
 @needs_chromium
 def test_chromium_draws_the_page_and_heeds_keys(report: PruneReport, tmp_path: Path) -> None:
     path = tmp_path / "page.html"
@@ -320,6 +322,7 @@ document.querySelector("output").textContent = JSON.stringify([360, 1100].map(me
 """
 
 
+@pytest.mark.ci
 @needs_chromium
 @pytest.mark.parametrize(
     ("files", "row_groups", "highest", "fewest_lines"),

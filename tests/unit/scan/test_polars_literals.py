@@ -65,6 +65,7 @@ def series(name: str) -> pl.Series:
     return pl.Series("x", values, dtype=dtype)
 
 
+@pytest.mark.ci
 @pytest.mark.parametrize("name", [*VALUES, "nanoseconds"])
 def test_no_literal_changes_on_its_way(tmp_path: Path, name: str) -> None:
     if name == "nanoseconds":

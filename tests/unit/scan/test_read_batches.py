@@ -77,6 +77,7 @@ PREDICATES = {
 }
 
 
+@pytest.mark.ci
 @pytest.mark.parametrize("max_bytes", [None, 160_000])  # the smaller one decodes each row group in windows
 @pytest.mark.parametrize("where", PREDICATES, ids=str)
 def test_all_forms_give_the_rows_of_pyarrow(lake: Path, where: str | None, max_bytes: int | None) -> None:
@@ -102,6 +103,7 @@ def read_where(path: Path, columns: list[str], expression: pc.Expression | None)
     return rows.take(whole.append_column("at", pa.array(range(len(whole)))).filter(expression)["at"])
 
 
+@pytest.mark.ci
 @pytest.mark.parametrize("max_bytes", [None, 120_000])
 def test_projections_are_those_of_pyarrow(lake: Path, max_bytes: int | None) -> None:
     for columns in (["number"], ["text", "row"], ["struct.b"], ["list", "file"]):

@@ -156,6 +156,7 @@ def test_rows_of_a_row_group_that_is_said_to_have_others_are_not_passed_over(pat
     assert parquet_bloom.read_table(path, "id = 13")["id"].to_pylist() == [13]
 
 
+@pytest.mark.ci
 def test_a_long_value_that_many_rows_have_is_not_copied_for_each(tmp_path):
     long = ["a" * 100_000, "b" * 100_000]
     table = pa.table({"name": [long[row % 2] for row in range(4000)]})
@@ -187,6 +188,7 @@ LIES = {
 }
 
 
+@pytest.mark.ci
 @pytest.mark.parametrize("counted", [True, False])
 @pytest.mark.parametrize("lie", LIES)
 @pytest.mark.parametrize("kind", PAGED)

@@ -85,6 +85,7 @@ def write_integers(path: Path, values: list[int | None], bits: int, signed: bool
 OUTSIDE = [5, 1000, -1, 65536 + 7, 3, None, 255, -300, 2**31 - 1, 7]
 
 
+@pytest.mark.ci
 @pytest.mark.parametrize("has_statistics", [True, False])
 @pytest.mark.parametrize(("bits", "signed"), [(8, True), (8, False), (16, True), (16, False)])
 def test_integers_of_more_bits_than_their_type(tmp_path: Path, bits: int, signed: bool, has_statistics: bool) -> None:
@@ -422,6 +423,7 @@ def test_a_moment_without_a_day_in_int96(tmp_path: Path) -> None:
         count_rows(path, Equal("t", EPOCH))
 
 
+@pytest.mark.ci
 @pytest.mark.parametrize("data_type", [pa.float64(), pa.float32(), pa.float16()])
 def test_keys_that_are_floats(tmp_path: Path, data_type: pa.DataType) -> None:
     """Both zeros are one key, and so is every NaN, as for `=`."""

@@ -417,6 +417,7 @@ def restore(path: Path) -> None:
     os.replace(copy, path)
 
 
+@pytest.mark.ci
 @pytest.mark.parametrize(
     "change",
     [
@@ -696,6 +697,7 @@ def test_other_file_systems(verified: Verified) -> None:
     memory.rm("/zoned", recursive=True)
 
 
+@pytest.mark.ci
 @pytest.mark.usefixtures("settled_footers")
 def test_the_cache_of_one_index_is_not_used_for_another(tmp_path: Path) -> None:
     """The layout of an index is cached with the file's footer: neither for a later index, nor permanently."""

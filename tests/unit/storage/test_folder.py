@@ -64,6 +64,7 @@ def read(folder: Folder, name: str) -> bytes:
 # What is in it
 
 
+@pytest.mark.ci
 def test_files_come_and_go(folder: Folder) -> None:
     folder.make()
     folder.make()
@@ -396,6 +397,7 @@ def test_nothing_can_be_asked(s3: Any) -> None:
     assert s3.get("t/a") == b"mine"
 
 
+@pytest.mark.ci
 @pytest.mark.parametrize("times", [1, 99])
 def test_conflicts_that_no_writer_wins(s3: Any, times: int) -> None:
     """S3 may refuse several writers at the same moment, all of them."""

@@ -52,6 +52,7 @@ def file(request: Any, folder: Path) -> Path:
     return folder / f"{NAMES.index(request.param)}" / f"{request.param}.parquet"
 
 
+@pytest.mark.ci
 def test_every_spelling_is_found(file: Path) -> None:
     for way, text in spellings(file).items():
         assert resolve_local_path(text, for_reading=True) == str(file), way

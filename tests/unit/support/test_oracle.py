@@ -338,6 +338,7 @@ def test_footers_of_real_writers_come_back_byte_for_byte(name, peer_file, tmp_pa
     assert copy.read_bytes() == path.read_bytes()
 
 
+@pytest.mark.ci
 @pytest.mark.parametrize("name", BY_PEERS)
 def test_filters_of_real_writers_are_rebuilt_from_the_values(name, peer_file):
     file = peer_file(name)
@@ -349,6 +350,7 @@ def test_filters_of_real_writers_are_rebuilt_from_the_values(name, peer_file):
         assert ours.to_bytes() == theirs.bitset, (row_group, leaf)
 
 
+@pytest.mark.ci
 def test_every_type_that_a_writer_knows_gets_a_filter(peer_file):
     """Precondition of the tests above: a writer that silently left a column out would leave them nothing to compare."""
     missing = {}

@@ -43,6 +43,7 @@ def replayed(root: Path, version: int) -> set[tuple[str, int]]:
     return set(live.items())
 
 
+@pytest.mark.ci
 @pytest.mark.parametrize("name", ["t", "tab le", "ü#+"])
 def test_every_version_of_a_delta_table(tmp_path: Path, delta: Any, name: str) -> None:
     root = tmp_path / name

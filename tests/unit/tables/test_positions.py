@@ -41,6 +41,7 @@ def test_as_they_are(tmp_path: Path) -> None:
     assert pq.read_table(tmp_path / "out.parquet").equals(make_reader(rows).read_all())
 
 
+@pytest.mark.ci
 @pytest.mark.parametrize("count", [60, 1_200_000], ids=["one run", "several runs"])
 def test_a_position_delete_file_is_sorted_by_file_and_position(tmp_path: Path, count: int) -> None:
     rng = np.random.default_rng(3)

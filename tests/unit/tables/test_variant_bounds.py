@@ -147,6 +147,7 @@ def one(value: object, lower: object = MISSING, upper: object = MISSING) -> File
     return File([{"a": value}], *(None if bound is None else {A: bound} for bound in (low, high)))
 
 
+@pytest.mark.ci
 @pytest.mark.parametrize("write", WRITERS.values(), ids=WRITERS)
 @pytest.mark.parametrize(
     ("target", "value", "other", "within", "outside"),

@@ -96,6 +96,7 @@ def cast_by_spark(spark: Any, tmp_path: Path) -> Any:
     return cast
 
 
+@pytest.mark.ci
 def test_casts_are_sparks(cast_by_spark: Any) -> None:
     """What depends on the session's zone is refused, and all that Spark gives in two zones alike is given."""
     rng = random.Random(21)
@@ -130,6 +131,7 @@ SHREDDED = [
 ]
 
 
+@pytest.mark.ci
 def test_nested_objects_of_spark(spark: Any, tmp_path: Path) -> None:
     rng = random.Random(22)
     for number, schema in enumerate([None, *SHREDDED]):
@@ -165,6 +167,7 @@ def quoted(path: VariantPath) -> str:
     return f"'{text}'"
 
 
+@pytest.mark.ci
 def test_paths_are_sparks(spark: Any) -> None:
     """A text that begins with $ is a path here if it is one there, and leads to the same."""
     from pyspark.errors import PySparkException

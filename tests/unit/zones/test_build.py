@@ -53,6 +53,7 @@ def of_zones(path, column, rows):
             yield row_group, start, values.slice(start, rows)
 
 
+@pytest.mark.ci
 @pytest.mark.parametrize("name", KINDS)
 def test_no_value_is_lost_and_filters_are_those_of_lance(name, tmp_path):
     """Of every type, stored as writers do."""
@@ -385,6 +386,7 @@ def test_threads_share_an_index(tmp_path):
         assert sum(counts) < 80
 
 
+@pytest.mark.ci
 def test_building_waits_for_files_that_were_written_just_now(tmp_path, monkeypatch):
     monkeypatch.undo()  # so that it waits for two seconds
     folder = lake(tmp_path, files=1)

@@ -40,6 +40,7 @@ def lost(index: Path) -> int:
         return count
 
 
+@pytest.mark.ci
 def test_a_bit_beside_the_filters_of_an_arrow_file_loses_nothing(file: Path, tmp_path: Path) -> None:
     """The places of filters are in no checksum: one that was off led to other bytes, and values were not found."""
     target = tmp_path / "z.arrow"

@@ -42,6 +42,7 @@ def of_index(s3: Any) -> list[Any]:
     return [request for request in s3.log if request.key.startswith("zones/")]
 
 
+@pytest.mark.ci
 @pytest.mark.parametrize("container", CONTAINERS)
 def test_a_lookup_takes_a_hundredth_of_the_index(s3: Any, tmp_path: Path, container: str) -> None:
     lake(s3, tmp_path, filters=True)
@@ -60,6 +61,7 @@ def test_a_lookup_takes_a_hundredth_of_the_index(s3: Any, tmp_path: Path, contai
         assert sum(request.received for request in of_index(s3)) <= report.num_bytes / 100
 
 
+@pytest.mark.ci
 @pytest.mark.parametrize("container", CONTAINERS)
 def test_opening_is_one_request_and_asking_one_more_each(s3: Any, tmp_path: Path, container: str) -> None:
     lake(s3, tmp_path, filters=False)
@@ -80,6 +82,7 @@ def test_opening_is_one_request_and_asking_one_more_each(s3: Any, tmp_path: Path
         assert [request.received for request in s3.log] == [32]
 
 
+@pytest.mark.ci
 @pytest.mark.parametrize("container", CONTAINERS)
 def test_files_without_filters_are_probed_in_parallel(s3: Any, tmp_path: Path, container: str) -> None:
     lake(s3, tmp_path, filters=False)
@@ -198,6 +201,7 @@ def write_synthetic_index(path: Path, container: str, files: int, zones_each: in
     return bits
 
 
+@pytest.mark.ci
 @pytest.mark.parametrize("container", CONTAINERS)
 @pytest.mark.parametrize(("files", "requests"), [(1_000, 1), (5_000, 2)])
 def test_opening_reads_the_end_once(s3: Any, tmp_path: Path, container: str, files: int, requests: int) -> None:

@@ -27,6 +27,7 @@ def parquet(first: int = 0) -> bytes:
     return sink.getvalue()
 
 
+@pytest.mark.ci
 @pytest.mark.parametrize("container", ["arrow", "parquet"])
 def test_rows_are_found_by_zones_in_a_bucket(s3: Any, container: str) -> None:
     options = {"storage_options": s3.storage_options}

@@ -171,6 +171,7 @@ def write(path: Path, key: int) -> None:
     pq.write_table(make_rows(random.Random(key), 20, 1).set_column(0, "id", pa.array([key] * 20)), path)
 
 
+@pytest.mark.ci
 @pytest.mark.parametrize(
     "change",
     [add_file, add_folder, replace_file, overwrite_file, remove_file, exchange_folder],
@@ -238,6 +239,7 @@ def test_what_appears_while_the_state_of_a_lake_is_taken(lake: Path) -> None:
     assert LocalWatch(Late(roots), lambda: list_files(lambda: None)).is_settled
 
 
+@pytest.mark.ci
 def test_threads_that_compare_files_end_with_their_dataset(lake: Path) -> None:
     for number in range(130):  # files are compared by two threads from 128 on
         write(lake / "0" / f"more-{number}.parquet", 7)
@@ -338,6 +340,7 @@ def test_an_index_that_is_compacted_meanwhile(lake: Path) -> None:
     check(dataset, lake)
 
 
+@pytest.mark.ci
 def test_threads_share_a_dataset(lake: Path) -> None:
     dataset = parquet_bloom.dataset(lake, index=lake.parent / "index")
     expected = {key: find_rows(lake, "id", [key], ["row"]) for key in range(50)}

@@ -42,6 +42,7 @@ def expect(number: int) -> list[dict[str, Any]]:
     return [{"row": number % ROWS, "other": f"{number * 7_919:032x}"}]
 
 
+@pytest.mark.ci
 def test_three_requests_one_after_the_other_once_footers_are_known(lake: Any) -> None:
     with LakeIndex.open(lake.url("index"), storage_options=lake.storage_options) as index:
         dataset = parquet_bloom.dataset(index)
@@ -59,6 +60,7 @@ def test_three_requests_one_after_the_other_once_footers_are_known(lake: Any) ->
         assert len(lake.log) <= 1
 
 
+@pytest.mark.ci
 def test_changed_objects_are_noticed(lake: Any) -> None:
     dataset = parquet_bloom.dataset(lake.url("lake"), index=lake.url("index"), storage_options=lake.storage_options)
     for _ in range(2):

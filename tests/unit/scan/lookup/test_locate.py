@@ -100,6 +100,7 @@ def to_rows(table: pa.Table) -> list[Position]:
     return [*zip(*(table[name].to_pylist() for name in ("key", "path", "row_group", "row")), strict=True)]
 
 
+@pytest.mark.ci
 @pytest.mark.parametrize("kind", KINDS)
 def test_types(tmp_path: Path, kind: str) -> None:
     """Few keys are planned, many are searched for: as an Arrow array, and as Python values."""
@@ -121,6 +122,7 @@ def test_types(tmp_path: Path, kind: str) -> None:
             assert to_rows(dataset.locate("key", keys.to_pylist())) == expected
 
 
+@pytest.mark.ci
 @pytest.mark.parametrize("form", ["plain", "pages", "v2"])
 def test_ways_of_reading(tmp_path: Path, form: str) -> None:
     options: dict[str, Any] = {

@@ -91,6 +91,7 @@ def embed(s3: Any, key: str = "a.parquet", **options: Any) -> EmbedReport:
     return parquet_bloom.embed(s3.url(key), columns, storage_options=s3.storage_options, **options)
 
 
+@pytest.mark.ci
 def test_only_the_chosen_column_comes_and_only_filters_and_footer_go(
     s3: Any, small: bytes, large: bytes, tmp_path: Path
 ) -> None:
@@ -132,6 +133,7 @@ def test_only_the_chosen_column_comes_and_only_filters_and_footer_go(
     assert s3.uploads() == []
 
 
+@pytest.mark.ci
 @pytest.mark.parametrize("size", ["small", "large"])
 def test_with_the_old_footer_kept(s3: Any, request: pytest.FixtureRequest, size: str, tmp_path: Path) -> None:
     old = request.getfixturevalue(size)
@@ -237,6 +239,7 @@ def test_objects_elsewhere_are_refused(small: bytes) -> None:
     assert bytes(store.get("a.parquet").bytes()) == small
 
 
+@pytest.mark.ci
 def test_folders_patterns_and_lists_are_embedded_into(s3: Any, small: bytes) -> None:
     data = small
     keys = ["lake/x=1/a.parquet", "lake/x=2/b.parquet", "lake.v2/c.parquet"]
@@ -274,6 +277,7 @@ def write_object(url: str, stores: ObjectStores, data: bytes, times: int) -> Non
         new.commit()
 
 
+@pytest.mark.ci
 @pytest.mark.parametrize("size", [0, 1, PART_BYTES - 1, PART_BYTES, PART_BYTES + 1, 2 * PART_BYTES + MIB])
 def test_sizes(s3: Any, stores: ObjectStores, size: int) -> None:
     data = np.random.default_rng(size).bytes(size)
@@ -338,6 +342,7 @@ def put_table(s3: Any, key: str, wide_table: pa.Table, tmp_path: Path) -> bytes:
     return path.read_bytes()
 
 
+@pytest.mark.ci
 def test_embedding_from_and_to_urls(s3: Any, stores: ObjectStores, wide_table: pa.Table, tmp_path: Path) -> None:
     plain = put_table(s3, "in/a.parquet", wide_table, tmp_path)
     assert len(plain) > 11 * MIB

@@ -81,6 +81,7 @@ PATTERNS = [
 ]
 
 
+@pytest.mark.ci
 @pytest.mark.parametrize("pattern", PATTERNS)
 def test_patterns_mean_what_they_mean_on_disk(
     s3: Any, names: Callable[[str], list[str]], tmp_path: Path, pattern: str, monkeypatch: pytest.MonkeyPatch
@@ -132,6 +133,7 @@ def elsewhere(request: pytest.FixtureRequest, tmp_path: Path) -> tuple[Any, str,
     return memory, start, lambda key: memory.pipe_file(f"/lake/{key}", b"x")
 
 
+@pytest.mark.ci
 @pytest.mark.parametrize("pattern", PATTERNS)
 def test_patterns_mean_the_same_elsewhere(
     elsewhere: tuple[Any, str, Callable[[str], None]], tmp_path: Path, pattern: str, monkeypatch: pytest.MonkeyPatch
@@ -231,6 +233,7 @@ def test_urls_and_local_paths_together(s3: Any, tmp_path: Path) -> None:
     assert listed == [str(tmp_path / "b.parquet"), s3.url("t/a.parquet")]
 
 
+@pytest.mark.ci
 def test_thousands_of_objects(s3: Any, names: Callable[[str], list[str]]) -> None:
     keys = [f"t/{number % 7}/{number:05}.parquet" for number in range(3000)]
     for key in keys:
@@ -242,6 +245,7 @@ def test_thousands_of_objects(s3: Any, names: Callable[[str], list[str]]) -> Non
     assert lists(s3) == ["t/"] * 4
 
 
+@pytest.mark.ci
 @pytest.mark.parametrize("sign", ["_delta_log/0.json", "_spark_metadata/0", ".hoodie/x", "metadata/v1.metadata.json"])
 @pytest.mark.parametrize("root", ["", "lake/t/"])
 def test_managed_tables(s3: Any, names: Callable[[str], list[str]], sign: str, root: str) -> None:

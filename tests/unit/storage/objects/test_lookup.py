@@ -146,6 +146,7 @@ def expected() -> pa.Table:
     return result.append_column("part", pa.array([number % 3 for number in result["number"].to_pylist()]))
 
 
+@pytest.mark.ci
 def test_every_way_of_reading_gives_the_same_rows(lake: str, options: dict[str, Any]) -> None:
     assert expected().num_rows == 3
     dataset = parquet_bloom.dataset(lake, **options)

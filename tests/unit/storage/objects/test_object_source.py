@@ -343,6 +343,7 @@ STRANGE = [
 ]
 
 
+@pytest.mark.ci
 @pytest.mark.parametrize("key", STRANGE)
 def test_keys_are_taken_as_they_stand(s3: Any, stores: ObjectStores, key: str) -> None:
     s3.put(f"in/{key}", key.encode() * 9)

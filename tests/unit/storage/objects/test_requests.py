@@ -64,6 +64,7 @@ def test_a_response_that_is_not_a_listing_is_requested_again(s3: Any, quick: Any
     assert listed(s3, quick) == [s3.url(key) for key in keys]
 
 
+@pytest.mark.ci
 @pytest.mark.parametrize("raw", [b"<ListBucketResult><Contents><Key>t/0", LOGIN])
 def test_no_page_of_a_long_listing_is_lost(s3: Any, quick: Any, raw: bytes) -> None:
     keys = [f"t/{number:05}.parquet" for number in range(2 * LIST_PAGE + 500)]
@@ -162,6 +163,7 @@ def list_folder(object_stores: ObjectStores, url: str) -> None:
     storage.list_files(url.rpartition("/")[0] + "/", object_stores)
 
 
+@pytest.mark.ci
 @pytest.mark.parametrize(
     ("operation", "act"),
     [("GetObject", read_tail), ("GetObject", read_ranges), ("ListObjects", list_folder)],
@@ -176,6 +178,7 @@ def test_a_request_without_an_answer_is_given_up(
         act(ObjectStores(options), s3.url("t/a.parquet"))
 
 
+@pytest.mark.ci
 def test_ctrl_c_ends_what_waits_for_answers(s3: Any, released: threading.Event) -> None:
     """The program is sent SIGINT once it waits; without heeding it, it would wait for its limits, an hour."""
     for number in range(100):
@@ -203,6 +206,7 @@ def test_ctrl_c_ends_what_waits_for_answers(s3: Any, released: threading.Event) 
     assert process.returncode == 0
 
 
+@pytest.mark.ci
 @pytest.mark.parametrize("requests", ["ObjectSource(place)", "place.client.list_first(['a', 'b'])"])
 def test_the_process_ends_with_requests_under_way(s3: Any, released: threading.Event, requests: str) -> None:
     s3.put("t/a.parquet", b"x" * 100)

@@ -125,6 +125,7 @@ def test_threads_wait_for_the_one_that_asks(s3: Any) -> None:
 # What is refused
 
 
+@pytest.mark.ci
 @pytest.mark.parametrize("way", ["ignored", "unknown", "refused"])
 @pytest.mark.parametrize(("size", "operation"), [("small", PUT), ("large", COPY), ("large", COMPLETE)])
 def test_a_store_that_does_not_keep_its_word_is_refused_before_anything_is_written(
@@ -148,6 +149,7 @@ def test_a_store_that_does_not_keep_its_word_is_refused_before_anything_is_writt
     assert of_probe(s3) == []
 
 
+@pytest.mark.ci
 @pytest.mark.parametrize("size", OLD)
 def test_each_condition_has_the_spelling_that_the_store_takes(s3: Any, size: str) -> None:
     for bare in ([PUT], [COPY], [COMPLETE], [COPY, COMPLETE]):
@@ -370,6 +372,7 @@ def test_tags_that_an_upload_would_lose_are_kept_by_refusing(s3: Any, client: An
     assert client.get_object_tagging(Bucket=s3.bucket, Key=KEY)["TagSet"] == [{"Key": "team", "Value": "lake"}]
 
 
+@pytest.mark.ci
 @pytest.mark.parametrize("size", OLD)
 def test_where_nothing_is_said_of_tags_there_are_none(s3: Any, client: Any, size: str) -> None:
     s3.drop_tags()
@@ -396,6 +399,7 @@ def test_missing_tags_of_a_store_that_has_tags_are_doubted(s3: Any, tagged: Any,
     assert (probes(s3), s3.uploads()) == ([], [])
 
 
+@pytest.mark.ci
 @pytest.mark.parametrize("size", OLD)
 def test_concurrent_changes_are_not_undone(s3: Any, client: Any, size: str) -> None:
     object_key = {"Bucket": s3.bucket, "Key": KEY}
@@ -463,6 +467,7 @@ def test_an_unreadable_acl_is_the_buckets_default(s3: Any, status: int) -> None:
     assert replace(s3, "large") is None
 
 
+@pytest.mark.ci
 @pytest.mark.parametrize("size", OLD)
 def test_unavoidable_losses_are_reported(s3: Any, client: Any, size: str) -> None:
     object_key = {"Bucket": s3.bucket, "Key": KEY}

@@ -109,6 +109,7 @@ def test_what_is_copied_is_not_sent(s3: Any, size: str) -> None:
         assert copied == [f"bytes=0-{half - 1}", f"bytes={half}-{len(OLD[size]) - CUT - 1}"]
 
 
+@pytest.mark.ci
 @pytest.mark.parametrize(
     ("size", "length", "sizes", "copied", "uploaded"),
     [
@@ -138,6 +139,7 @@ def test_parts_are_of_the_sizes_that_are_allowed(
     assert [one.sent for one in s3.log if one.operation == "UploadPart" and is_of_object(one)] == uploaded
 
 
+@pytest.mark.ci
 @pytest.mark.parametrize("front", [0, 100, PART, 2 * PART])
 @pytest.mark.parametrize("length", [100, PART, 3 * PART])
 def test_ranges_are_copied_too(s3: Any, front: int, length: int) -> None:
@@ -168,6 +170,7 @@ def test_ranges_are_inside_the_object(s3: Any) -> None:
     assert s3.get(KEY) == OLD["small"]
 
 
+@pytest.mark.ci
 @pytest.mark.parametrize("key", ["ü b", "a+b c%20d%2Bé", "x=1/p#q?versionId=7&r", "日本/語'\"!*()~"])
 @pytest.mark.parametrize("size", STEPS)
 def test_odd_keys(s3: Any, key: str, size: str) -> None:
@@ -193,6 +196,7 @@ def test_nothing_is_begun_where_nothing_is_written(s3: Any, size: str) -> None:
 # One thing goes wrong, once
 
 
+@pytest.mark.ci
 @pytest.mark.parametrize(("size", "step"), AT_EACH_STEP)
 @pytest.mark.parametrize("way", ["fail", "lose_request", "lose_answer"])
 def test_transient_failures_are_retried(s3: Any, size: str, step: int, way: str) -> None:
@@ -215,6 +219,7 @@ def test_an_error_in_an_answer_that_begins_well_is_one(s3: Any, operation: str) 
 # Something goes wrong for good
 
 
+@pytest.mark.ci
 @pytest.mark.parametrize(("size", "step"), AT_EACH_STEP)
 @pytest.mark.parametrize("way", ["fail", "lose_request", "lose_answer"])
 def test_permanent_failures_leave_the_old_object_or_the_new_one(s3: Any, size: str, step: int, way: str) -> None:
@@ -261,6 +266,7 @@ def test_an_upload_that_someone_aborts_is_an_error(s3: Any) -> None:
         assert s3.get(KEY) == OLD["large"]
 
 
+@pytest.mark.ci
 @pytest.mark.parametrize("raw", [b"", b"<html>welcome</html>", b"<html><p>welcome"])
 @pytest.mark.parametrize("size", STEPS)
 def test_an_invalid_answer_is_refused(s3: Any, size: str, raw: bytes) -> None:
@@ -296,6 +302,7 @@ def test_a_conflict_that_is_none_of_another_writer_leaves_the_old_object(s3: Any
 # Others write
 
 
+@pytest.mark.ci
 @pytest.mark.parametrize(("size", "step"), AT_EACH_STEP)
 @pytest.mark.parametrize("when", ["before", "after"])
 @pytest.mark.parametrize("deed", ["replaced", "removed", "replaced and the answer lost"])
@@ -473,6 +480,7 @@ RICH = {
 }
 
 
+@pytest.mark.ci
 @pytest.mark.parametrize("size", STEPS)
 def test_the_new_object_has_what_the_old_one_had(s3: Any, client: Any, size: str) -> None:
     object_key = {"Bucket": s3.bucket, "Key": KEY}
@@ -612,6 +620,7 @@ def test_an_answer_that_never_comes_ends_the_call_in_time(
         assert upload in text or upload in remaining or carried_out  # no client got its number
 
 
+@pytest.mark.ci
 @pytest.mark.usefixtures("time_limits")
 @pytest.mark.parametrize(("size", "step"), AT_EACH_TIMED_STEP)
 def test_an_interrupt_ends_the_call_within_a_second(s3: Any, size: str, step: int) -> None:
@@ -709,6 +718,7 @@ def test_the_first_error_gives_up_what_is_beside(s3: Any, head: Any) -> None:
     assert requests.together([lambda: requests.send(head)] * 2)[1]["ContentLength"] == 1
 
 
+@pytest.mark.ci
 @pytest.mark.usefixtures("time_limits")
 def test_an_upload_whose_number_comes_late_is_aborted(s3: Any) -> None:
     # The time is over before the answer comes; the thread that waited for it aborts the upload.

@@ -54,6 +54,7 @@ def test_options_have_several_names() -> None:
     assert client.meta.region_name == "eu-west-1"
 
 
+@pytest.mark.ci
 @pytest.mark.parametrize("name", ["aws_endpoint", "endpoint", "aws_endpoint_url", "AWS_ENDPOINT_URL_S3"])
 def test_an_endpoint_has_the_bucket_in_the_path(name: str) -> None:
     client = s3_client.connect("lake", KEYS | {name: "http://127.0.0.1:9000", "allow_http": "true"}, PATH)
@@ -85,6 +86,7 @@ def test_the_environment_counts_where_no_option_is_given(monkeypatch: pytest.Mon
     assert credentials(s3_client.connect("lake", {}, PATH))[0] == "later"
 
 
+@pytest.mark.ci
 def test_without_a_signature() -> None:
     assert s3_client.connect("lake", {"skip_signature": "true"}, PATH).meta.config.signature_version is UNSIGNED
 

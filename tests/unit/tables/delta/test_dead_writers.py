@@ -91,6 +91,7 @@ STALE_HINT = {
 }
 
 
+@pytest.mark.ci
 @pytest.mark.parametrize("change", PASSED_OVER)
 def test_files_that_are_passed_over(log: Path, change: str) -> None:
     PASSED_OVER[change](log)

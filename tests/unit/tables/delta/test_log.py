@@ -172,6 +172,7 @@ def test_broken_lines(tmp_path: Path, number: int) -> None:
     assert len(str(caught.value)) < 2_000
 
 
+@pytest.mark.ci
 def test_lines_across_pieces_of_what_is_read(tmp_path: Path) -> None:
     path = commit(tmp_path, 0, [*BEGIN, *(add(f"{n:0200}.parquet") for n in range(30_000))])
     assert path.stat().st_size > 8.5 * 2**20
@@ -232,6 +233,7 @@ def test_sidecars_of_sidecars(tmp_path: Path) -> None:
         read_live_adds(str(tmp_path), 0)
 
 
+@pytest.mark.ci
 @pytest.mark.parametrize("kind", KINDS)
 def test_damaged_checkpoints(tmp_path: Path, kind: str) -> None:
     """Bytes changed by chance: actions, which deltalake would have to confirm, or an error on one line."""

@@ -60,6 +60,7 @@ def make_table(root: Path, vectors: dict[str, dict[str, Any] | None], rows: int 
     return root
 
 
+@pytest.mark.ci
 def test_of_every_storage(tmp_path: Path) -> None:
     rng = random.Random(1)
     some = [sorted(rng.sample(range(ROWS), size)) for size in (1, 7, 3_000, 50_000)]

@@ -32,6 +32,7 @@ def data_files(folder: str | Path) -> set[str]:
     return {str(path) for path in Path(folder).rglob("*.parquet") if "_delta_log" not in path.parts}
 
 
+@pytest.mark.ci
 @pytest.mark.parametrize("partitioned", [True, pytest.param(False, marks=pytest.mark.ci)])
 @pytest.mark.parametrize("name", tables.DELTA_OPERATIONS)
 def test_delta_with_another_writer_before_our_commit(name: str, partitioned: bool, tmp_path: Path) -> None:
@@ -67,6 +68,7 @@ def test_delta_with_another_writer_before_our_commit(name: str, partitioned: boo
     assert tables.read_delta(root) == expected
 
 
+@pytest.mark.ci
 @pytest.mark.parametrize("name", tables.DELTA_OPERATIONS)
 def test_delta_of_another_version_can_still_be_read(name: str, tmp_path: Path) -> None:
     from deltalake import DeltaTable
@@ -82,6 +84,7 @@ def test_delta_of_another_version_can_still_be_read(name: str, tmp_path: Path) -
         assert tables.read_delta(root, version) == before
 
 
+@pytest.mark.ci
 @pytest.mark.parametrize("version", [pytest.param(1, marks=pytest.mark.ci), 2])
 @pytest.mark.parametrize("name", tables.ICEBERG_OPERATIONS)
 def test_iceberg_with_another_writer_before_our_commit(name: str, version: int, tmp_path: Path) -> None:

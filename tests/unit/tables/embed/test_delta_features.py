@@ -108,6 +108,7 @@ def read_rows(root: str, version: int | None = None) -> list[Any]:
     return sorted(table.to_pylist(), key=lambda row: row["id"])
 
 
+@pytest.mark.ci
 @pytest.mark.parametrize(
     "features",
     [(feature,) for feature in FEATURES] + list(combinations(FEATURES, 2)),

@@ -168,6 +168,7 @@ def test_another_writer_between_any_two_requests(s3: Any, objects: Mapping[str, 
             break
 
 
+@pytest.mark.ci
 def test_a_vacuum_takes_the_new_files(s3: Any, table: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     """That they are gone is noticed before the commit, which is tried again with other files."""
     before, keys, create, taken = read(s3), keys_of(s3), Folder.create, list[str]()
@@ -209,6 +210,7 @@ def test_commit_whose_request_or_answer_is_lost(s3: Any, table: Any, name: str) 
     check(s3, table, before)
 
 
+@pytest.mark.ci
 def test_commit_without_any_answer_keeps_the_new_files(s3: Any, table: Any) -> None:
     """A request that timed out may be carried out later: its files must be there then."""
     before, keys = read(s3), keys_of(s3)
@@ -222,6 +224,7 @@ def test_commit_without_any_answer_keeps_the_new_files(s3: Any, table: Any) -> N
     check(s3, table, before)
 
 
+@pytest.mark.ci
 def test_interrupt_while_the_commit_is_on_its_way(s3: Any, table: Any) -> None:
     """The store carries the request out all the same: the new files are the table's."""
     before = read(s3)

@@ -456,6 +456,7 @@ def test_what_is_not_a_table(tmp_path: Path) -> None:
         embed_table(tmp_path, ["id"])
 
 
+@pytest.mark.ci
 @pytest.mark.skipif(not CORPUS.is_dir(), reason="the tables of other writers are not here")
 @pytest.mark.parametrize("path", sorted(CORPUS.glob("*")), ids=lambda path: path.name)
 def test_tables_of_other_writers(path: Path, tmp_path: Path) -> None:

@@ -63,6 +63,7 @@ def read(table: Any) -> list[Any]:
     return sorted(parquet_bloom.read_table(iceberg(tables.reload(table)), "id is not null")["id"].to_pylist())
 
 
+@pytest.mark.ci
 @pytest.mark.parametrize("version", [1, 2])
 def test_one_snapshot_that_says_the_same(version: int, tmp_path: Path) -> None:
     table = tables.make_iceberg(tmp_path, 3, version, partitioned=True)

@@ -175,6 +175,7 @@ def test_while_it_is_unknown_no_file_is_deleted(
     assert (kind.rows(), kind.count()) == (before, count + 1)
 
 
+@pytest.mark.ci
 def test_an_interrupt_while_files_are_written(kind: Kind) -> None:
     files, count = files_in(kind.folder), kind.count()
 
@@ -216,6 +217,7 @@ def test_new_files_that_a_vacuum_has_deleted(kind: Kind) -> None:
     assert len(embed_table(kind.table, ["id"]).files) == 1
 
 
+@pytest.mark.ci
 def test_a_catalog_that_may_have_got_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A server that did not answer may commit later, as long as the branch is where it was."""
     from pyiceberg.exceptions import CommitStateUnknownException, ForbiddenError
@@ -324,6 +326,7 @@ def read_folder(folder: Path) -> Any:
     return tables.contents(parquet_bloom.dataset(parquet_bloom.iceberg(folder)).scan().to_arrow())
 
 
+@pytest.mark.ci
 @pytest.mark.parametrize("how", ["locked", "full at once", "full", "refused", "interrupted"])
 @pytest.mark.parametrize("what", ["files", "properties", "both"])
 def test_no_metadata_file_is_left(tmp_path: Path, how: str, what: str) -> None:

@@ -125,6 +125,7 @@ def check_manifests(table: Any) -> None:
         assert int(totals["total-position-deletes"]) == positions
 
 
+@pytest.mark.ci
 def test_position_deletes_of_a_partitioned_table(tmp_path: Path) -> None:
     """One file for each partition, sorted, with bounds; partitions of several specs."""
     table = tables.make_iceberg(tmp_path, 2, partitioned=True)
@@ -253,6 +254,7 @@ def test_equality_deletes_stay(tmp_path: Path) -> None:
     assert {entry["content"] for entry in list_entries(tables.reload(table), 1)} == {1, 2}
 
 
+@pytest.mark.ci
 @pytest.mark.parametrize("version", [1, 2])
 def test_files_that_are_written_anew(tmp_path: Path, version: int) -> None:
     """The manifest says of them what pyiceberg says of files with such rows; nothing hides rows of them any more."""
@@ -285,6 +287,7 @@ def test_files_that_are_written_anew(tmp_path: Path, version: int) -> None:
         assert tables.reload(table).scan(row_filter=f"id == {number}").to_arrow().num_rows == (number not in gone)
 
 
+@pytest.mark.ci
 @pytest.mark.parametrize("version", [2, 3])
 def test_equality_deletes_and_files_that_are_written_anew(tmp_path: Path, version: int) -> None:
     """A new file is as old as the one before: what deleted its rows by their values still does."""
@@ -350,6 +353,7 @@ def write_new(state: TableState, rows: pa.Table) -> list[NewFile]:
     return added
 
 
+@pytest.mark.ci
 @pytest.mark.parametrize("version", [1, 2, 3])
 def test_the_first_rows_of_a_table(tmp_path: Path, version: int) -> None:
     table = tables.make_iceberg(tmp_path, 0, version=min(version, 2), partitioned=True)
@@ -401,6 +405,7 @@ def test_partitions_of_every_type(tmp_path: Path) -> None:
     assert shown.to_pylist() == tables.reload(table).scan().to_arrow().sort_by("id").to_pylist() == rows.to_pylist()
 
 
+@pytest.mark.ci
 @pytest.mark.parametrize("version", [2, 3])
 def test_rows_are_hidden_and_added_in_one_commit(tmp_path: Path, version: int) -> None:
     table, rows = make_transforms(tmp_path)
@@ -474,6 +479,7 @@ def test_snapshots_that_still_hold_rows_are_counted(tmp_path: Path, version: int
 LESS_USUAL = ["append", "delete all", "overwrite"]
 
 
+@pytest.mark.ci
 @pytest.mark.parametrize(
     "name", ["delete", "embed", "add a column", *(pytest.param(name, marks=pytest.mark.ci) for name in LESS_USUAL)]
 )
@@ -496,6 +502,7 @@ def test_another_writer_was_first(tmp_path: Path, name: str) -> None:
     assert (files_in(tmp_path), read(table)) == (files, before)
 
 
+@pytest.mark.ci
 @pytest.mark.parametrize("version", [pytest.param(2, marks=pytest.mark.ci), 3])
 @pytest.mark.parametrize("error", [KeyboardInterrupt(), OSError(errno.ENOSPC, "no space left")], ids=["stop", "full"])
 def test_a_commit_that_ends_at_any_step(
@@ -545,6 +552,7 @@ def store(s3: Any, tmp_path: Path) -> Iterator[IcebergStore]:
     made.server.close()
 
 
+@pytest.mark.ci
 @pytest.mark.parametrize("kind", ["sql", pytest.param("rest", marks=pytest.mark.ci)])
 def test_a_table_in_a_store(store: IcebergStore, kind: str) -> None:
     """Another writer is in between, at first; each file that is left behind is one of the table's."""
@@ -598,6 +606,7 @@ def change_at_random(rng: random.Random, table: Any, files: list[Any]) -> Counte
     return done
 
 
+@pytest.mark.ci
 def test_random_tables(tmp_path: Path) -> None:
     """Rows that are chosen at random, of tables that have deletes of all kinds, in several commits."""
     done: Counter[str] = Counter()

@@ -117,6 +117,7 @@ def test_glue(s3: Any, tmp_path: Path) -> None:
     assert not embed_table(table.location(), ["id"], catalog=catalog).changed
 
 
+@pytest.mark.ci
 @pytest.mark.parametrize("kind", ["rest", *(pytest.param(kind, marks=pytest.mark.ci) for kind in ("sql", "glue"))])
 def test_version_3(s3: Any, tmp_path: Path, kind: str) -> None:
     """Deletes of each kind, and a column that some files lack: the same rows with the same ids."""
@@ -280,6 +281,7 @@ def test_an_answer_that_leaves_it_open(store: IcebergStore, status: int, when: s
     store.check(before)
 
 
+@pytest.mark.ci
 def test_busy_servers_are_asked_again(store: IcebergStore) -> None:
     store.server.before = refuse(429, "TooManyRequestsException", 2)
     assert len(embed_table(NAME, ["id"], catalog=store.open("rest")).files) == 5
@@ -307,6 +309,7 @@ def test_an_answer_that_refuses_leaves_nothing(
     assert (store.read(), store.keys()) == (before, keys)
 
 
+@pytest.mark.ci
 def test_while_it_is_open_the_new_files_are_kept(store: IcebergStore) -> None:
     """The request may be carried out later: what it names must be there then."""
     before, keys, late = store.read(), store.keys(), []
@@ -335,6 +338,7 @@ def test_while_it_is_open_the_new_files_are_kept(store: IcebergStore) -> None:
 # ------------------------------------------------------------------------------------------ stores, names and places
 
 
+@pytest.mark.ci
 def test_large_files_are_copied_by_the_store(store: IcebergStore) -> None:
     """Only the columns that get filters are downloaded."""
     count = 1_500_000
@@ -355,6 +359,7 @@ def test_large_files_are_copied_by_the_store(store: IcebergStore) -> None:
     assert store.open("sql").load_table("db.large").scan().to_arrow().equals(rows)
 
 
+@pytest.mark.ci
 @pytest.mark.parametrize("scheme", ["s3", "s3a"])
 def test_a_location_of_either_scheme_is_found(store: IcebergStore, scheme: str) -> None:
     location = store.s3.url("there/events.v2").replace("s3:", f"{scheme}:")
@@ -368,6 +373,7 @@ def test_a_location_of_either_scheme_is_found(store: IcebergStore, scheme: str) 
     assert store.count_replacing() == 0  # in the other table
 
 
+@pytest.mark.ci
 def test_settings_of_the_caller_are_for_data_files(store: IcebergStore) -> None:
     nowhere = {**store.s3.storage_options, "aws_endpoint": "http://127.0.0.1:1", "max_retries": "0"}
     for given in (store.open("sql"), None):
@@ -404,6 +410,7 @@ def test_a_file_system_of_the_caller_is_for_data_files(store: IcebergStore, tmp_
         parquet_bloom.prune(table, "id >= 0", filesystem=pyarrow.fs.S3FileSystem(region="us-east-1", anonymous=True))
 
 
+@pytest.mark.ci
 def test_a_folder_for_each_file(store: IcebergStore) -> None:
     properties = {"write.object-storage.enabled": "true"}
     table = store.open("sql").create_table("db.hashed", tables.rows(0).schema, properties=properties)
@@ -416,6 +423,7 @@ def test_a_folder_for_each_file(store: IcebergStore) -> None:
     assert tables.read_iceberg(table) == tables.contents(tables.rows(0, 300))
 
 
+@pytest.mark.ci
 def test_files_outside_of_the_table_are_not_opened(store: IcebergStore) -> None:
     """Anyone who can write the metadata chooses them."""
     sink = io.BytesIO()

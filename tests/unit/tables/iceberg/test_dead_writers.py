@@ -77,6 +77,7 @@ BROKEN: dict[str, Callable[[bytes], bytes]] = {
 }
 
 
+@pytest.mark.ci
 @pytest.mark.parametrize("way", BROKEN)
 def test_a_file_that_is_not_whole(
     catalog: Any, root: Path, die: Callable[..., Path], way: str, caplog: pytest.LogCaptureFixture
@@ -141,6 +142,7 @@ def test_two_that_nothing_tells_apart(catalog: Any, root: Path, die: Callable[..
     assert ids(root) == ([*range(6), 100, 101, 102] if missing == "committed" else list(range(9)))
 
 
+@pytest.mark.ci
 @pytest.mark.parametrize("change", ["list gone", "list empty", "list cut", "manifest gone", "manifest cut", "all gone"])
 def test_a_snapshot_that_is_not_whole(
     catalog: Any, root: Path, die: Callable[..., Path], change: str, caplog: pytest.LogCaptureFixture
@@ -270,6 +272,7 @@ def test_a_gap_behind_the_hint(versions: Path) -> None:
     assert ids(versions.parent) == []
 
 
+@pytest.mark.ci
 @pytest.mark.parametrize("name", ["v4.gz.metadata.json", "v4.metadata.json.gz", "v4.metadata.json"])
 @pytest.mark.parametrize("hint", [None, "3", "4"])
 def test_compressed_metadata(versions: Path, name: str, hint: str | None) -> None:

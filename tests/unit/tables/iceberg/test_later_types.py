@@ -40,6 +40,7 @@ def make_table(root: Path, kind: Any, values: pa.Array | None) -> HandTable:
     return table
 
 
+@pytest.mark.ci
 @pytest.mark.parametrize("kind", TYPES)
 def test_tables_with_such_columns_get_filters(tmp_path: Path, kind: str) -> None:
     hand = make_table(tmp_path / "t", kind, TYPES[kind])

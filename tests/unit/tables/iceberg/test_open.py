@@ -147,6 +147,7 @@ def test_secrets_are_not_shown(tmp_path: Path) -> None:
 # ------------------------------------------------------------------------------------------------------ no code
 
 
+@pytest.mark.ci
 @pytest.mark.parametrize("way", ["table", "catalog", "name", "folder", "metadata", "pickle"])
 def test_a_table_names_no_code(catalog: Any, table: Any, tmp_path: Path, way: str) -> None:
     """Its properties are written by whoever can write the table: no callable of theirs is called, no setting used."""
@@ -213,6 +214,7 @@ def test_a_table_that_was_copied_or_points_elsewhere(table: Any, tmp_path: Path)
     assert count(iceberg(tmp_path / "link")) == 2
 
 
+@pytest.mark.ci
 def test_every_broken_file_ends_in_one_line(catalog: Any, table: Any, tmp_path: Path) -> None:
     """Each file of the metadata, cut short anywhere or filled with other bytes: an error or the right files."""
     root = tmp_path / "wh" / "n" / "t"

@@ -50,6 +50,7 @@ def check_statistics(rng: random.Random, table: RandomTable) -> int:
     return ruled_out
 
 
+@pytest.mark.ci
 def test_random_tables(tmp_path: Path) -> None:
     from pyiceberg.table import StaticTable
 

@@ -48,6 +48,7 @@ def test_nothing_is_read_again_and_a_commit_is_seen(catalog: Any, table: Any) ->
         assert [file.path for file in named.read_snapshot().files] == [file.path for file in first.files]
 
 
+@pytest.mark.ci
 def test_an_open_dataset_sees_commits(catalog: Any, table: Any) -> None:
     for named in ways(catalog, table):
         dataset = parquet_bloom.dataset(named)
