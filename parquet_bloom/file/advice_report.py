@@ -16,6 +16,7 @@ from ..page.cell_states import FILTER, RANGE, READ, STATES, UNKNOWN, CellState
 from ..page.report_page import CellMap, Report, ReportTable, describe_states, shorten, write_page
 from ..redaction import shown_redacted
 from ..util.messages import count, count_of, format_bytes
+from .file_columns import name_stored_path
 from .file_survey import FileSurvey, spread, survey
 from .filter_builder import FilterOptions
 from .tabular_report import Kind, TabularReport
@@ -96,10 +97,13 @@ class AdviceReport(TabularReport):
     }
 
     def __getitem__(self, column: str) -> ColumnAdvice:
-        """Return the advice on a column, given its dotted path."""
+        """Return the advice on a column, given its dotted path, or a path of a Variant, such as `v:a.b`."""
         for advice in self.columns:
             if advice.column == column:
                 return advice
+        stored = name_stored_path(column)
+        if stored != column:
+            return self[stored]
         raise UnknownColumnError("no such column in any file", column=column)
 
     def worth(self, *verdicts: str) -> list[str]:
@@ -404,7 +408,14 @@ class LakeSurvey:
         names = [column.column for column in columns]
         for name in sorted(self._task.columns or ()):
             if advice.files and not any(one == name or one.startswith(f"{name}.") for one in names):
-                raise UnknownColumnError("no such column in any file", column=name)
+                stored = name_stored_path(name)
+                if stored not in names:
+                    what = (
+                        "such column in any file"
+                        if stored == name
+                        else "file stores such a path as a column of its own"
+                    )
+                    raise UnknownColumnError(f"no {what}", column=name)
         return AdviceReport(
             paths=tuple(map(os.fsdecode, paths)),
             files=advice.files,

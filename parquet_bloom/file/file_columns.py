@@ -236,6 +236,38 @@ def _find_named_path(leaves: Sequence[AnyLeaf], name: str, ignore_case: bool) ->
     return []
 
 
+def name_stored_path(name: str) -> str:
+    """Return what files call the column of a path of a Variant, such as `v:a.b`; other names as they are."""
+    column, colon, text = name.partition(":")
+    if not colon or not text or text.startswith(":"):
+        return name
+    parts = parse_path(f"${text}" if text.startswith("[") else text).parts
+    return ".".join([column, *(part for step in parts for part in (TYPED_VALUE, str(step))), TYPED_VALUE])
+
+
+def _advise_path(leaves: Sequence[Named], name: str) -> str:
+    """Return what to name instead of a Variant, or of a path in one that no column stores; "" if it is no Variant."""
+    column, colon, text = name.partition(":")
+    group = tuple(column.split("."))
+    depth, stored = len(group), []
+    if not {(*group, METADATA), (*group, VALUE)} <= {leaf.path for leaf in leaves}:
+        return ""
+    for leaf in leaves:
+        steps = leaf.path[depth:]
+        if leaf.path[:depth] == group and len(steps) % 2 and len(steps) > 1 and set(steps[::2]) == {TYPED_VALUE}:
+            stored.append(f"{column}:{VariantPath(steps[1::2])}".replace(":$.", ":"))
+    path, _, typed = text.partition("::")
+    if typed and f"{column}:{path}" in stored:
+        return f"stored paths are named without a type: {column}:{path}"
+    if stored:
+        names = ", ".join(stored[:8]) + (", ..." if len(stored) > 8 else "")
+        return f"the file stores these paths of the Variant as columns: {names}; an index takes any path"
+    if not colon:  # it may be a struct of such names
+        return ""
+    example = name if typed else f"{name}::STRING"
+    return f"the file stores no path of the Variant as a column; an index takes any path: {example}, say"
+
+
 def find_leaf(leaves: Sequence[AnyLeaf], name: str, path: str | None = None) -> AnyLeaf:
     """Return the one leaf of a given name, or path of a Variant; what has a single leaf may be given by its own name.
 
@@ -247,6 +279,8 @@ def find_leaf(leaves: Sequence[AnyLeaf], name: str, path: str | None = None) -> 
     matches = find_columns(leaves, name)
     if len(matches) == 1:
         return matches[0]
+    if advice := _advise_path(leaves, name):
+        raise UnknownColumnError(advice, path=path, column=name)
     if not matches:
         names = ", ".join(leaf.name for leaf in leaves[:8]) + (", ..." if len(leaves) > 8 else "")
         raise UnknownColumnError(f"no such column; there are: {names}", path=path, column=name)

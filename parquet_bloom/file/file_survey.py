@@ -20,7 +20,7 @@ from ..metadata.page_index import read_page_header
 from .bloom_file import BloomFile, open
 from .chunk_bounds import decode_leaf_bounds
 from .column_reader import ColumnReader
-from .file_columns import find_encoded_parts, find_leaves, type_of
+from .file_columns import find_columns, find_encoded_parts, type_of
 
 if TYPE_CHECKING:
     from ..util.given_types import FilePath, FileSystem
@@ -144,7 +144,8 @@ def survey(
     path : the file.
     sample : number of row groups to read, evenly spread; 0 reads no values, but the headers of dictionaries, which
         contain their number of values; None reads only the footer.
-    columns : dotted paths; a group means all columns in it, and columns that the file lacks are ignored. None for all.
+    columns : dotted paths, or paths of Variants; a group means all columns in it, and columns that the file lacks are
+        ignored. None for all.
     filesystem, storage_options : as in `prune`.
 
     Raises
@@ -177,7 +178,7 @@ _OF_VARIANTS = "it has Variants in their own encoding, which no condition compar
 def _select_leaves(leaves: list[SchemaLeaf], columns: Collection[str] | None) -> list[SchemaLeaf]:
     if columns is None:
         return leaves
-    chosen = {leaf.index for name in columns for leaf in find_leaves(leaves, name)}
+    chosen = {leaf.index for name in columns for leaf in find_columns(leaves, name)}
     return [leaf for leaf in leaves if leaf.index in chosen]
 
 

@@ -95,7 +95,8 @@ def parse_columns(columns: Columns, default: FilterOptions) -> dict[str, FilterO
     parsed = {}
     for name, setting in settings.items():
         if not isinstance(name, str):
-            raise ParquetBloomError(f"a column must be given as a dotted path, not {name!r}")
+            hint = "; only an index takes several columns together" if isinstance(name, tuple) else ""
+            raise ParquetBloomError(f"a column must be given as a dotted path, not {name!r}{hint}")
         try:
             parsed[name] = _parse_options(setting, default)
         except ParquetBloomError as error:

@@ -147,13 +147,16 @@ def _open(path: str, filesystem: FileSystem | None, cache: MetadataCache | None)
 
 
 def suggest_names(name: str, names: Iterable[str], can_ignore_case: bool = True) -> str:
-    """Return an addition to a message that names columns like `name`; nothing if there are none.
+    """Return an addition to a message that names columns like `name`, or says what paths of Variants are for, or "".
 
     Parameters
     ----------
     can_ignore_case : whether the caller has an option to ignore case.
     """
     unique = list(dict.fromkeys(islice(names, _MOST_NAMES)))
+    if name.partition(":")[0] in unique and name not in unique:
+        condition = f"{name.partition('::')[0]}::TYPE = ..."
+        return f"; paths of a Variant are for conditions: find --where '{condition}', or read_table"
     folded = name.lower()
     otherwise = [one for one in unique if one.lower() == folded]
     if otherwise:

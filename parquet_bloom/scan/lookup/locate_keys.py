@@ -22,7 +22,7 @@ from ...util.arrow_values import empty_table, keep, take
 from ..model.folder_partitions import ScanRequest
 from ..model.row_selection import PATH, ROW, ROW_GROUP
 from ..model.scan_plan import ScanPlan
-from ..named_columns import select_columns
+from ..named_columns import select_columns, suggest_names
 from ..row_reader import RowReader
 from ..scan_options import ScanOptions
 from ..scan_source import ScanSource
@@ -257,7 +257,9 @@ def _find_type(schema: pa.Schema, name: str) -> pa.DataType:
     """Return the type of a key's column."""
     column = find_column(empty_table(schema), name)
     if column is None:
-        raise UnknownColumnError("no such column", column=name)
+        raise UnknownColumnError(
+            f"no such column{suggest_names(name, schema.names, can_ignore_case=False)}", column=name
+        )
     key_type = column.type.value_type if pa.types.is_dictionary(column.type) else column.type
     if pa.types.is_nested(key_type):
         raise PredicateError(f"a {key_type} has no single values: keys are of a column of these", column=name)
