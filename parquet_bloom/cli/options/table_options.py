@@ -134,7 +134,8 @@ class TableRequest(CommandOptions):
             )
         table = self.find(paths, output, certain=True)
         if table is None:
-            raise ParquetBloomError("--commit is for a Delta or Iceberg table, and this is none", path=paths[0])
+            problem = "this is no Delta or Iceberg table; plain files take erase, and embed and drop --in-place"
+            raise ParquetBloomError(problem, path=paths[0])
         return table
 
     @property
