@@ -1,4 +1,4 @@
-"""Print the requirements in pyproject.toml, to build, to run and of the extras given, or of these --only."""
+"""Print what pyproject.toml requires to build, to run and for the extras given; for these --only; or to --build."""
 
 import re
 import sys
@@ -23,6 +23,8 @@ def main(extras: list[str]) -> None:
     project = settings["project"]
     optional = project["optional-dependencies"]
     requirements = settings["build-system"]["requires"] + project["dependencies"]
+    if extras[:1] == ["--build"]:
+        requirements, extras = settings["build-system"]["requires"], extras[1:]
     if extras[:1] == ["--only"]:
         requirements, extras = [], extras[1:]
     for extra in extras:

@@ -30,7 +30,7 @@ quietly() {
     shift
     log=$(mktemp)
     printf '%s ...' "$what"
-    (while sleep 10 && kill -0 $$ 2>/dev/null; do printf .; done) &
+    (exec 9<&- && while sleep 10 && kill -0 $$ 2>/dev/null; do printf .; done) &
     dots=$!
     "$@" >"$log" 2>&1 </dev/null || status=$?
     { kill "$dots" && wait "$dots"; } 2>/dev/null
@@ -57,11 +57,13 @@ apt_get() {
     as_root env DEBIAN_FRONTEND=noninteractive apt-get -o Acquire::Retries=5 -o DPkg::Lock::Timeout=300 "$@"
 }
 
+# Java's package stops half-way where there is no such folder: slim images leave manual pages out.
+manual=/usr/share/man/man1
+
 install_packages() { # PACKAGE...
-    # An installation that was interrupted has to be ended before the next one, and Java's package stops half-way where
-    # there is no such folder: slim images leave manual pages out.
-    as_root env DEBIAN_FRONTEND=noninteractive dpkg --configure -a &&
-        as_root mkdir -p /usr/share/man/man1 &&
+    # An installation that was interrupted has to be ended before the next one.
+    as_root mkdir -p "$manual" &&
+        as_root env DEBIAN_FRONTEND=noninteractive dpkg --configure -a &&
         apt_get install -y --no-install-recommends "$@"
 }
 
@@ -73,12 +75,32 @@ java_release() {
 purposes() { cut -d' ' -f2- <<<"$1" | paste -sd, | sed 's/,/, /g'; }
 packages() { cut -d' ' -f1 <<<"$1" | paste -sd' '; }
 
+# What the machine lacks, a line each: Debian's package, then its purpose. Where there is no Python to look closely, whatever goes
+# with Debian's is named, so that nobody has to come back for it.
+lacks() { # [java] [jdk] [c++] [clang] [qemu]
+    if [ -n "$base" ]; then
+        "$base" tools/machine.py lacks "$@"
+        return
+    fi
+    printf '%s\n' "python3 Python 3.11 or newer" "python3-venv its venv" "python3-dev its C headers" "gcc a C compiler" \
+        "libc6-dev the C library's headers" "ca-certificates the certificates by which pip verifies downloads"
+    if [[ " $* " =~ \ java\  ]] && ! command -v java >/dev/null; then echo "openjdk-17-jre-headless Java 17 or newer for Spark"; fi
+    if [[ " $* " =~ \ c\+\+\  ]]; then echo "g++ a C++ compiler for the tests"; fi
+}
+
+# Sets $base, the interpreter that environments are made with.
 prepare_machine() { # [java] [jdk] [c++] [clang] [qemu]
-    local missing install
-    missing=$("$base" tools/machine.py lacks "$@") || exit 1
+    local missing install=""
+    base=$(command -v "${PYTHON:-python3}") || [ -z "${PYTHON:-}" ] || fail "PYTHON names $PYTHON, which was not found: name Python 3.11 or newer"
+    missing=$(lacks "$@") || exit 1
     [ -n "$missing" ] || return 0
-    if ! command -v apt-get >/dev/null || ! as_root true 2>/dev/null; then
-        fail "Please install $(purposes "$missing") (on Debian: apt-get install $(packages "$missing")), then try again."
+    if ! command -v apt-get >/dev/null; then
+        fail "Please install $(purposes "$missing") (on Debian: $(packages "$missing")), then try again."
+    fi
+    if ! as_root true 2>/dev/null; then
+        [[ $missing != *openjdk* || -d $manual ]] || install="mkdir -p $manual && "
+        install+="apt-get update && apt-get install -y $(packages "$missing" | sed 's/openjdk-17-/default-/g')"
+        fail "Please install $(purposes "$missing"): as root, $install"
     fi
 
     shown=5 quietly "apt-get update" apt_get update || fail "apt-get update failed"
@@ -86,7 +108,10 @@ prepare_machine() { # [java] [jdk] [c++] [clang] [qemu]
     # shellcheck disable=SC2086 # a word is a package
     shown=5 quietly "apt-get install $install" install_packages $install ||
         fail "apt-get could not install $install"
-    missing=$("$base" tools/machine.py lacks "$@") || exit 1
+    if [ -z "$base" ]; then
+        base=$(command -v python3) || fail "apt-get brought no python3: please install Python 3.11 or newer"
+    fi
+    missing=$(lacks "$@") || exit 1
     [ -z "$missing" ] || fail "Please install for $base what apt-get did not bring: $(purposes "$missing")"
 }
 
@@ -105,8 +130,13 @@ pip_install() {
 # .venv/complete holds the interpreter and place that the environment was made for, and a line for each extra installed.
 # It is away while pip works: of an environment whose making was interrupted nothing is trusted, since pip may have left
 # half a package behind.
+#
+# The build stands on few packages, which come first. All others are installed in the background, so that downloads and the
+# build go on side by side; end_environment waits for them. pip has a process group of its own, which goes when this script does:
+# it must not go on writing to an environment that the next run makes anew.
 prepare_environment() { # EXTRA
-    local home wanted others="" requirements
+    local home wanted others="" requirements needs
+    pip_job=
     home=$("$base" -c 'import sys; print(sys.version.replace("\n", ""), sys.base_prefix)') || exit 1
     home="$home $root"
     requirements=$("$base" tools/requirements.py "$1") || exit 1
@@ -125,8 +155,31 @@ prepare_environment() { # EXTRA
         shown=5 quietly "python -m venv ${venv#"$root/"}" "$base" -m venv "$venv" || fail "cannot make $venv"
     fi
     mapfile -t requirements <<<"$requirements"
-    shown=5 quietly "pip install into ${venv#"$root/"} ($1)" pip_install --constraint "$locked" "${requirements[@]}" || fail "pip could not install the packages"
-    printf '%s\n' "$home" "$wanted" ${others:+"$others"} >"$venv/complete"
+    mapfile -t needs < <("$base" tools/requirements.py --build)
+    shown=5 quietly "pip install into ${venv#"$root/"} (${needs[*]%%[<>=]*})" pip_install --constraint "$locked" "${needs[@]}" ||
+        fail "pip could not install the packages"
+    marks=$(printf '%s\n' "$home" "$wanted" ${others:+"$others"})
+    pip_log=$(mktemp)
+    set -m
+    pip_install --constraint "$locked" "${requirements[@]}" >"$pip_log" 2>&1 </dev/null &
+    pip_job=$!
+    set +m
+    trap 'kill -- "-$pip_job" 2>/dev/null' EXIT
+}
+
+await_pip() {
+    local status=0
+    wait "$pip_job" || status=$?
+    cat "$pip_log"
+    return "$status"
+}
+
+end_environment() { # EXTRA
+    if [ -z "$pip_job" ]; then return 0; fi
+    shown=5 quietly "pip install into ${venv#"$root/"} ($1), begun before the build" await_pip || fail "pip could not install the packages"
+    trap - EXIT
+    rm -f "$pip_log"
+    printf '%s\n' "$marks" >"$venv/complete"
 }
 
 # What the compiled modules are made from and with, and the modules themselves: one built elsewhere shows.
@@ -151,15 +204,18 @@ prepare_build() {
 }
 
 prepare() { # EXTRA [java] [jdk] [c++] [clang] [qemu]
-    local extra=$1 lock
+    local extra=$1
     shift
-    base=$(command -v "${PYTHON:-python3}") || fail "Please install Python 3.11 or newer (on Debian: apt-get install python3)"
-    exec {lock}<"$root/tools/setup.sh"
-    flock "$lock"
+    exec 9<"$root/tools/setup.sh" # the lock is held until no process has this file open
+    if ! flock -n 9; then
+        echo "waiting for another set-up of $root to end"
+        flock 9
+    fi
     prepare_machine "$@"
     prepare_environment "$extra"
     prepare_build
-    exec {lock}<&-
+    end_environment "$extra"
+    exec 9<&-
     if [[ " $* " =~ \ (java|jdk)\  ]]; then
         JAVA_HOME=$("$base" tools/machine.py java-home "$@")
         export JAVA_HOME
