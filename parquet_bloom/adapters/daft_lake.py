@@ -19,15 +19,13 @@ from ..scan.dataset import Dataset, Fragment, require_dataset
 from ..scan.model.split_plan import estimate_bytes
 from ..util.arrow_values import make_scalar
 from ..util.threads import processors
+from .needed_library import needed_library
 
-try:
+with needed_library("daft", "DaftLake needs Daft 0.7 or newer", "'daft>=0.7'"):
     from daft.expressions.visitor import ExpressionVisitor, PredicateVisitor
     from daft.io.source import DataSource, DataSourceTask
     from daft.recordbatch import RecordBatch
     from daft.schema import Schema
-except ModuleNotFoundError:
-    _problem = "DaftLake needs Daft 0.7 or newer, which is not installed: pip install 'daft>=0.7'"
-    raise ModuleNotFoundError(_problem, name="daft") from None
 
 if TYPE_CHECKING:
     from daft import Expression

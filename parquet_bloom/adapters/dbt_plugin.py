@@ -9,12 +9,10 @@ import pyarrow as pa
 from ..errors import ParquetBloomError, UnknownColumnError
 from ..scan.dataset import Dataset, dataset
 from ..scan.named_columns import select_columns
+from .needed_library import needed_library
 
-try:
+with needed_library("dbt", "the plugin for dbt needs dbt-duckdb", "dbt-duckdb"):
     from dbt.adapters.duckdb.plugins import BasePlugin
-except ModuleNotFoundError:
-    _problem = "the plugin for dbt needs dbt-duckdb, which is not installed: pip install dbt-duckdb"
-    raise ModuleNotFoundError(_problem, name="dbt") from None
 
 if TYPE_CHECKING:
     from dbt.adapters.duckdb.utils import SourceConfig

@@ -23,14 +23,12 @@ from ..scan.scan import Scan
 from ..scan.scan_options import ScanOptions
 from ..scan.sent_source import Files, SentSource, find_candidates
 from ..tables.table_part import TablePart
+from .needed_library import needed_library
 
-try:
+with needed_library("ray", "RayLake needs Ray Data", "'ray[data]'"):
     import ray
     from ray.data import Datasource, ReadTask
     from ray.data.block import BlockAccessor, BlockMetadata
-except ModuleNotFoundError:
-    _problem = "RayLake needs Ray Data, which is not installed: pip install 'ray[data]'"
-    raise ModuleNotFoundError(_problem, name="ray") from None
 
 if TYPE_CHECKING:
     from ray.data.context import DataContext
