@@ -302,13 +302,15 @@ def _enter(
             request.progress(done, total)
 
 
+_KINDS = {"delta": "a Delta", "iceberg": "an Iceberg", "paimon": "a Paimon"}
+
+
 def _open_lake(source: ScanSource) -> ScanSource:
     """Resolve the source, and refuse tables."""
     source = source.resolve()
     table = source.find_table()
     if table is not None:
-        kind = "a Delta" if table.kind == "delta" else "an Iceberg"
-        raise ManagedTableError(f"the files are those of {kind} table", path=table.name)
+        raise ManagedTableError(f"the files are those of {_KINDS[table.kind]} table", path=table.name)
     for path in _given_paths(source):
         refuse_managed(path, source.filesystem)
     return source

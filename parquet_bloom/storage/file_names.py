@@ -31,6 +31,12 @@ LOGS = {
 }
 ICEBERG = "metadata"
 ICEBERG_FILES = (".metadata.json", ".metadata.json.gz")
+PAIMON = "schema"
+_IN_FOLDERS: dict[str, tuple[str, str, Callable[[str], object]]] = {
+    ICEBERG: ("Iceberg table", "metadata/*.metadata.json", lambda name: name.endswith(ICEBERG_FILES)),
+    PAIMON: ("Paimon table", "schema/schema-*", re.compile(r"schema-\d+").fullmatch),
+}
+"""The tables of which a folder has files of certain names: what they are, the marker in errors, and these names."""
 
 TABLE_WAY_OUT = "give the table itself (parquet_bloom.delta, parquet_bloom.iceberg) or the list of its live files"
 """How the error of a path that belongs to a table ends."""
@@ -43,16 +49,17 @@ def find_tables(files: Iterable[str]) -> Iterator[tuple[str, str]]:
     for file in files:
         parts = file.split("/")
         for depth, part in enumerate(parts[:-1]):
-            is_iceberg = part == ICEBERG and depth == len(parts) - 2 and parts[-1].endswith(ICEBERG_FILES)
-            if part in LOGS or is_iceberg:
+            is_last = depth == len(parts) - 2
+            if part in LOGS or (is_last and part in _IN_FOLDERS and _IN_FOLDERS[part][2](parts[-1])):
                 yield "/".join(parts[:depth]), part
                 break
 
 
 def describe_table(marker: str, folder: str) -> str:
-    """Return the reason why a folder belongs to a table; the marker is one of `LOGS`, or `ICEBERG`."""
-    if marker == ICEBERG:
-        return format_reason("the Iceberg table", folder, "metadata/*.metadata.json")
+    """Return the reason why a folder belongs to a table; the marker is one of `LOGS`, `ICEBERG` or `PAIMON`."""
+    if marker in _IN_FOLDERS:
+        what, shown, _ = _IN_FOLDERS[marker]
+        return format_reason(f"the {what}", folder, shown)
     return format_reason(LOGS[marker], folder, marker + "/")
 
 
@@ -87,17 +94,20 @@ def find_table_at(folder: str, names: Iterable[str] | None = None) -> str | None
     for log in LOGS:
         if (entry_names is None or log in entry_names) and os.path.isdir(os.path.join(folder, log)):
             return describe_table(log, folder)
-    if entry_names is None or ICEBERG in entry_names:
+    for marker, (what, _, is_named) in _IN_FOLDERS.items():
+        if entry_names is not None and marker not in entry_names:
+            continue
         try:
-            with os.scandir(os.path.join(folder, ICEBERG)) as entries:
-                if any(entry.name.endswith(ICEBERG_FILES) for entry in entries):
-                    return describe_table(ICEBERG, folder)
+            with os.scandir(os.path.join(folder, marker)) as entries:
+                if any(is_named(entry.name) for entry in entries):
+                    return describe_table(marker, folder)
         except (FileNotFoundError, NotADirectoryError):
             pass
         except OSError as error:  # it cannot be ruled out
             _require_searchable(folder)
             why = os.strerror(error.errno or errno.EIO)
-            return format_reason("an Iceberg table, perhaps:", folder, f"metadata/, which cannot be listed: {why}")
+            a = "an" if marker == ICEBERG else "a"
+            return format_reason(f"{a} {what}, perhaps:", folder, f"{marker}/, which cannot be listed: {why}")
     return None
 
 
@@ -121,15 +131,15 @@ def find_remote_table(path: str, filesystem: fs.FileSystem) -> str | None:
         folder = os.path.dirname(folder)
     try:
         for folder in folders:
-            candidates = [f"{folder.rstrip('/')}/{name}" for name in (*LOGS, ICEBERG)]
+            candidates = [f"{folder.rstrip('/')}/{name}" for name in (*LOGS, *_IN_FOLDERS)]
             for info in filesystem.get_file_info(candidates):
                 if info.type != fs.FileType.Directory:
                     continue
                 if info.base_name in LOGS:
                     return describe_table(info.base_name, folder)
                 entries = filesystem.get_file_info(fs.FileSelector(info.path))
-                if any(entry.base_name.endswith(ICEBERG_FILES) for entry in entries):
-                    return describe_table(ICEBERG, folder)
+                if any(_IN_FOLDERS[info.base_name][2](entry.base_name) for entry in entries):
+                    return describe_table(info.base_name, folder)
     except (OSError, pa.ArrowException) as error:
         raise StorageError.wrap(error, "cannot check whether it belongs to a table", path) from error
     return None

@@ -552,7 +552,7 @@ def test_every_truncation_is_refused(plain):
 
 
 def test_files_of_tables(plain):
-    for marker in ("_delta_log", "_spark_metadata", ".hoodie", "metadata/v1.metadata.json"):
+    for marker in ("_delta_log", "_spark_metadata", ".hoodie", "metadata/v1.metadata.json", "schema/schema-3"):
         folder = plain.parent / marker.replace("/", "")
         (folder / "day=1").mkdir(parents=True)
         inside = folder / "day=1" / "a.parquet"

@@ -222,6 +222,7 @@ SIGNS = {
     "_delta_log/0.json": "the Delta table",
     "metadata/v1.metadata.json": "the Iceberg table",
     "metadata/00001-x.gz.metadata.json": "the Iceberg table",
+    "schema/schema-0": "the Paimon table",
     "_spark_metadata/0": "the streaming sink",
     ".hoodie/hoodie.properties": "the Hudi table",
 }
@@ -229,7 +230,8 @@ SIGNS = {
 
 @pytest.mark.parametrize("sign", SIGNS)
 def test_managed_tables(tmp_path: Path, sign: str) -> None:
-    lay_out(tmp_path, "db/t/data/p=1/a.parquet", f"db/t/{sign}", "plain/metadata/x.json", "plain/_delta_log")
+    lay_out(tmp_path, "db/t/data/p=1/a.parquet", f"db/t/{sign}", "plain/metadata/x.json", "plain/schema/schema-a")
+    lay_out(tmp_path, "plain/_delta_log")
     table = tmp_path / "db/t"
     for path in (table, table / "data", table / "data/p=1/a.parquet", table / "data/not-yet"):
         reason = managed_table(path)
