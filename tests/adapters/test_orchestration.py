@@ -106,6 +106,7 @@ def test_awswrangler_reads_the_objects_that_prune_has_selected(
     paths: dict[str, str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     wrangler = pytest.importorskip("awswrangler", reason="tools/adapters.sh installs it")
+    wrangler.engine.register("python")  # where Ray is installed it starts that, in the process in which Ray's tests do
     server_module = pytest.importorskip("moto.server")
     boto3 = pytest.importorskip("boto3")
     select_files(paths)
