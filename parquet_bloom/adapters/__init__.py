@@ -1,4 +1,4 @@
-"""Lakes as sources of other libraries: Ray Data, Daft and dbt. Each is imported, with its library, at its first use."""
+"""Lakes as sources of Ray Data, Daft and dbt, and tables of Paimon: each is imported, with its library, when used."""
 
 from __future__ import annotations
 
@@ -8,12 +8,14 @@ from ..util.lazy import make_lazy
 
 if TYPE_CHECKING:
     from .daft_lake import DaftLake
+    from .paimon_lake import PaimonLake
     from .ray_lake import RayLake, RayPositions
 
-__all__ = ["DaftLake", "RayLake", "RayPositions"]
+__all__ = ["DaftLake", "PaimonLake", "RayLake", "RayPositions"]
 
 _HOMES = {
     "DaftLake": ".daft_lake",
+    "PaimonLake": ".paimon_lake",
     "RayLake": ".ray_lake",
     "RayPositions": ".ray_lake",
 }

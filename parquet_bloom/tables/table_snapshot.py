@@ -191,7 +191,7 @@ class TableSnapshot(ABC):
     storage_options : settings of the store that has the files, where the metadata's library knows them.
     """
 
-    kind: Literal["delta", "iceberg"]
+    kind: Literal["delta", "iceberg", "paimon"]
     table_id: str
     version: int | None
     root: str
@@ -262,7 +262,7 @@ class TableChanges:
     files : {path: what happened to the file}.
     """
 
-    kind: Literal["delta", "iceberg"]
+    kind: Literal["delta", "iceberg", "paimon"]
     table_id: str
     version: int | None
     root: str
@@ -280,7 +280,7 @@ class Table(ABC):
     outside : whether files outside of the table's folder are accepted.
     """
 
-    kind: Literal["delta", "iceberg"]
+    kind: Literal["delta", "iceberg", "paimon"]
     name: str
     storage_options: Mapping[str, object] | None = None
     outside: bool = False
