@@ -58,7 +58,8 @@ class PaimonLake:
     Parameters
     ----------
     table : of pypaimon, as `catalog.get_table` returns it; also a copy of it that travels in time.
-    index : of its files, as `parquet_bloom.dataset` takes it: `LakeIndex.append(lake.files)` adds those it lacks.
+    index : of its files, as `parquet_bloom.dataset` takes it: `LakeIndex.append(lake.files)` adds those it lacks. One
+        that is open stays in memory between calls.
     storage_options : settings of the store that has the files; needed for files in object stores, {} for those of the
         environment. Without them pypaimon reads these files.
 
@@ -165,7 +166,9 @@ class PaimonLake:
         return rows.select(schema.names)
 
     def _open(self, part: _PaimonFiles) -> Dataset:
-        return dataset(part, index=self._index, storage_options=self._storage_options)
+        if part.opened is None:
+            part.opened = dataset(part, index=self._index, storage_options=self._storage_options)
+        return part.opened
 
     # -------------------------------------------------------------------------------------------------- planning
 
@@ -354,6 +357,10 @@ class _PaimonFiles(Table):
 
     def __init__(self, snapshot: _PaimonSnapshot, name: str):
         self.snapshot, self.name = snapshot, name
+        self.opened: Dataset | None = None
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return _PaimonFiles, (self.snapshot, self.name)
 
     def read_snapshot(self) -> _PaimonSnapshot:
         return self.snapshot

@@ -159,7 +159,7 @@ def embed(
     FilesFailedError
         Some of many files failed. `errors` is {path: error}, `report` that of the others.
     ManagedTableError
-        A path is in a Delta, Iceberg or Hudi table or below a streaming sink, which record the sizes of files.
+        A path is in a Delta, Iceberg, Hudi or Paimon table or below a streaming sink, which record the sizes of files.
     ParquetBloomError
         One of its subclasses, with the file unchanged: unknown or BOOLEAN column, encrypted or signed footer, not a
         Parquet file, truncated file, a broken filter in a chosen column (without `replace`) or one that extends beyond

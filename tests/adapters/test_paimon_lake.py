@@ -298,6 +298,28 @@ def test_an_index_of_the_files(catalog: Any, tmp_path: Path) -> None:
     assert lake.read(f"id IN ({10**7 + 1}, {ids[3]})", ["id"]).num_rows == 2
 
 
+def test_an_index_knows_columns_by_the_names_of_files(catalog: Any, tmp_path: Path) -> None:
+    table = create(catalog, SCHEMA)
+    commit(table, make_rows(0))
+    index = tmp_path / "index"
+    with parquet_bloom.LakeIndex.create(index, ["name", "raw"]) as made:
+        made.append(PaimonLake(table).files)
+    for change in (
+        SchemaChange.drop_column("raw"),
+        SchemaChange.rename_column("name", "raw"),
+        SchemaChange.add_column("name", AtomicType("STRING")),
+    ):
+        catalog.alter_table("db.t", [change], False)
+    table = catalog.get_table("db.t")
+    rows = make_rows(15).to_pydict()
+    commit(table, pa.table({**rows, "raw": rows["name"]}, PaimonLake(table).schema))
+    with parquet_bloom.LakeIndex.open(index) as opened:
+        lake = PaimonLake(table, index=opened)
+        assert lake.read("raw IN ('n3', 'n17')", ["id"]).sort_by("id").to_pylist() == [{"id": 3}, {"id": 17}]
+        assert lake.read("name IN ('n3', 'n17')", ["id"]).to_pylist() == [{"id": 17}]
+        assert lake.read("name IS NULL").num_rows == 17
+
+
 def test_what_is_given(catalog: Any, tmp_path: Path) -> None:
     with pytest.raises(ParquetBloomError, match=r"a Paimon table is one of pypaimon's, .*not str"):
         PaimonLake("warehouse/db.db/t")
