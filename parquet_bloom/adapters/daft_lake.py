@@ -158,6 +158,12 @@ class FilterTranslation(PredicateVisitor):  # type: ignore[misc]
     def visit_is_in(self, expr: Expression, items: list[Expression]) -> _Known:
         if self._is_negated:
             return None
+        column, values = _find_column(expr), [_find_literal(item) for item in items]
+        if column is not None and self._schema.names.count(column) == 1:
+            arrow_type = self._schema.field(column).type
+            # A thousand alternatives take a second to be read. Of floats not all that is equal is the same.
+            if not pa.types.is_floating(arrow_type) and all(_is_exact(arrow_type, "==", value) for value in values):
+                return pc.field(column).isin(pa.array(values, arrow_type))
         return self._join([self._compare("==", expr, item) for item in items], is_any=True)
 
     def visit_is_null(self, expr: Expression) -> _Known:
@@ -214,23 +220,29 @@ class FilterTranslation(PredicateVisitor):  # type: ignore[misc]
 
 def _compare(field: pc.Expression, arrow_type: pa.DataType, comparison: str, value: object) -> _Known:
     """Compare a column with a literal, if Daft does that exactly, or so that it is true wherever Daft's is."""
-    compare, is_exact = _OPERATORS[comparison], False
+    if pa.types.is_timestamp(arrow_type) and isinstance(value, datetime.datetime) and comparison != "!=":
+        return _compare_moments(field, arrow_type, comparison, value)
+    if not _is_exact(arrow_type, comparison, value):
+        return None
+    return _OPERATORS[comparison](field, make_scalar(value, arrow_type))
+
+
+def _is_exact(arrow_type: pa.DataType, comparison: str, value: object) -> bool:
+    """Return whether Daft compares a column of a type with a literal as Arrow does."""
     if pa.types.is_integer(arrow_type) and arrow_type != pa.uint64():  # which Daft compares as a float
         bits, is_signed = arrow_type.bit_width, pa.types.is_signed_integer(arrow_type)
         low, high = (-(1 << bits - 1), (1 << bits - 1) - 1) if is_signed else (0, (1 << bits) - 1)
-        is_exact = type(value) is int and low <= value <= high
-    elif any(is_kind(arrow_type) for is_kind in _TEXTS):
-        is_exact = isinstance(value, str)
-    elif pa.types.is_boolean(arrow_type):
-        is_exact = isinstance(value, bool) and comparison in ("==", "!=")
-    elif pa.types.is_date32(arrow_type):
-        is_exact = type(value) is datetime.date
-    elif pa.types.is_float64(arrow_type):
-        # Only what NaN, and the zeros, do not come into.
-        is_exact = type(value) in (int, float) and comparison == "==" and value == value
-    elif pa.types.is_timestamp(arrow_type) and isinstance(value, datetime.datetime) and comparison != "!=":
-        return _compare_moments(field, arrow_type, comparison, value)
-    return compare(field, make_scalar(value, arrow_type)) if is_exact else None
+        return type(value) is int and low <= value <= high
+    if any(is_kind(arrow_type) for is_kind in _TEXTS):
+        return isinstance(value, str)
+    if pa.types.is_boolean(arrow_type):
+        return isinstance(value, bool) and comparison in ("==", "!=")
+    if pa.types.is_date32(arrow_type):
+        return type(value) is datetime.date
+    # Of floats only what NaN, and the zeros, do not come into.
+    return bool(
+        pa.types.is_float64(arrow_type) and type(value) in (int, float) and comparison == "==" and value == value
+    )
 
 
 def _compare_moments(
