@@ -194,6 +194,10 @@ def test_a_part_of_the_results_is_replaced(bench, tmp_path):
     assert "# three" in text
     assert "# one" not in text
     assert re.findall("^## .*", text, re.MULTILINE) == ["## embed", "## kernels"]
+    noted = text.replace("# two\n```\n", "# two\n```\n\nA note.\n").replace("## embed\n", "## embed\n\nOne run.\n")
+    path.write_text(noted)
+    keep(path, "kernels", "# three")
+    assert path.read_text() == noted  # what people wrote in other parts stays
 
 
 @pytest.mark.ci

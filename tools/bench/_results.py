@@ -17,15 +17,26 @@ TITLE = "# Results of the benchmarks\n\nWritten by `bash tools/bench.sh`; each p
 
 
 def keep(path: Path, name: str, output: str) -> None:
-    """Replace or add the part `name` of a file of results."""
+    """Replace or add the part `name` of a file of results; others stay as they are, with what people wrote there."""
     parts = dict(_parts(path.read_text())) if path.exists() else {}
-    parts[name] = f"```text\n{output.strip()}\n```\n"
-    path.write_text(TITLE + "".join(f"\n## {name}\n\n{parts[name]}" for name in sorted(parts)))
+    parts[name] = f"```text\n{output.strip()}\n```"
+    path.write_text(TITLE + "".join(f"\n## {name}\n\n{parts[name]}\n" for name in sorted(parts)))
 
 
 def _parts(text: str) -> Iterator[tuple[str, str]]:
-    for match in re.finditer(r"^## (\S+)\n\n(```text\n.*?^```\n)", text, re.MULTILINE | re.DOTALL):
-        yield match[1], match[2]
+    """Yield the name and the text of each part."""
+    name, lines, is_output = "", list[str](), False
+    for line in text.splitlines():
+        is_output ^= line.startswith("```")
+        heading = None if is_output else re.fullmatch(r"## (\S+)", line)
+        if heading is None:
+            lines.append(line)
+            continue
+        if name:
+            yield name, "\n".join(lines).strip("\n")
+        name, lines = heading[1], []
+    if name:
+        yield name, "\n".join(lines).strip("\n")
 
 
 class _Tee(io.TextIOBase):
