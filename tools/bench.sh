@@ -15,8 +15,8 @@ trap 'rm -f "$output"' EXIT
 for name in "$@"; do
     echo "== $name"
     interpreter=$python
-    if [ "$name" = adapters ]; then
-        interpreter=.cache/adapters/bin/python
+    if [ "$name" = adapters ] || [ "$name" = paimon ]; then
+        interpreter=.cache/$name/bin/python
         [ -x "$interpreter" ] || { echo "skipped: tools/adapters.sh installs what it compares" && continue; }
     fi
     if "$interpreter" "tools/bench/$name.py" </dev/null | tee "$output"; then

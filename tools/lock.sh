@@ -18,5 +18,5 @@ compile() { # LOCK [OPTION...]: of the requirements on standard input
 "$python" tools/requirements.py test docs lint bench fuzz release matrix | compile tools/requirements.lock
 "$python" tools/requirements.py adapters | compile tools/adapters.lock
 # pypaimon's own bound of pyarrow is below what this package needs.
-{ "$python" tools/requirements.py objects && printf '%s\n' 'pypaimon>=2.1' 'pytest>=8' 'pytest-timeout>=2.3' 'hypothesis>=6.100'; } |
+{ "$python" tools/requirements.py objects && printf '%s\n' 'pypaimon>=2.1' 'moto[server]>=5.1' 'pytest>=8' 'pytest-timeout>=2.3' 'hypothesis>=6.100'; } |
     compile tools/paimon.lock --override <(grep -o 'pyarrow>=[0-9.]*' pyproject.toml | head -n 1)

@@ -14,7 +14,7 @@ import pyarrow as pa
 import pytest
 
 import parquet_bloom
-from parquet_bloom.errors import ParquetBloomError, UnknownColumnError
+from parquet_bloom.errors import ManagedTableError, ParquetBloomError, UnknownColumnError
 
 pypaimon = pytest.importorskip("pypaimon", reason="tools/adapters.sh installs it")
 
@@ -318,6 +318,33 @@ def test_an_index_knows_columns_by_the_names_of_files(catalog: Any, tmp_path: Pa
         assert lake.read("raw IN ('n3', 'n17')", ["id"]).sort_by("id").to_pylist() == [{"id": 3}, {"id": 17}]
         assert lake.read("name IN ('n3', 'n17')", ["id"]).to_pylist() == [{"id": 17}]
         assert lake.read("name IS NULL").num_rows == 17
+
+
+def test_tables_in_an_object_store(monkeypatch: pytest.MonkeyPatch) -> None:
+    server_module = pytest.importorskip("moto.server")
+    boto3 = pytest.importorskip("boto3")
+    server = server_module.ThreadedMotoServer(ip_address="127.0.0.1", port=0)
+    server.start()
+    try:
+        host, port = server.get_host_and_port()
+        endpoint, settings = f"http://{host}:{port}", {"AWS_ACCESS_KEY_ID": "a", "AWS_SECRET_ACCESS_KEY": "b"}
+        for name, value in (settings | {"AWS_DEFAULT_REGION": "us-east-1"}).items():
+            monkeypatch.setenv(name, value)
+        boto3.client("s3", endpoint_url=endpoint).create_bucket(Bucket="lake")
+        access = {"s3.access-key": "a", "s3.secret-key": "b", "s3.region": "us-east-1"}
+        catalog = pypaimon.CatalogFactory.create({"warehouse": "s3://lake/house", "s3.endpoint": endpoint, **access})
+        catalog.create_database("db", False)
+        table = create(catalog, SCHEMA, partition_keys=["born"])
+        commit(table, make_rows(0, 3))
+        assert "without storage_options" in check(table, is_left=True).left[0]
+        options = {"aws_endpoint": endpoint, "allow_http": "true"}
+        lake = PaimonLake(table, storage_options=options)
+        assert lake.left == []
+        assert lake.read("id = 2", ["id", "name"]).to_pylist() == [{"id": 2, "name": "n2"}]
+        with pytest.raises(ManagedTableError, match="belongs to the Paimon table"):
+            parquet_bloom.dataset(str(table.table_path), storage_options=options)
+    finally:
+        server.stop()
 
 
 def test_what_is_given(catalog: Any, tmp_path: Path) -> None:

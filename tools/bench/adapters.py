@@ -76,6 +76,10 @@ def make_lake(folder: Path, files: int, rows: int) -> Iterator[int]:
     yield from dice.permutation(ids).tolist()
 
 
+def _name_shape(number: int) -> str:
+    return f"{number:,} id{'s' * (number > 1)}"
+
+
 def compare(name: str, ways: dict[str, Way], ids: Iterator[int], shapes: list[int], repeat: int) -> None:
     """Time ways, each with other ids every time; print the first call, medians, and the ratio of the first two ways."""
     asked: list[int] = []
@@ -150,7 +154,7 @@ def dbt_ways(lake: Path, folder: Path) -> dict[str, Way]:
     (folder / "models" / "sources.yml").write_text(SOURCES.format(lake=lake))
     where = "where id in ({{ var('ids') | join(', ') }})"
     for source in ("ours", "theirs"):
-        found = "max(text) as text, if(count(*) = {{{{ var('ids') | length }}}}, true, error('not found')) as is_found"
+        found = "max(text) as text, if(count(*) = {{ var('ids') | length }}, true, error('not found')) as is_found"
         text = f"{{{{ config(materialized='table') }}}} select {found} from {{{{ source('raw', '{source}') }}}} {where}"
         (folder / "models" / f"by_{source}.sql").write_text(text)
     (folder / "models" / "by_nothing.sql").write_text(
@@ -198,6 +202,7 @@ def datasets_ways(lake: Path, folder: Path) -> dict[str, Way]:
 @contextmanager
 def awswrangler_ways(paths: list[Path]) -> Iterator[dict[str, Way]]:
     """Start an S3 that has some of the files, for as long as the ways are used."""
+    logging.getLogger("werkzeug").setLevel(logging.ERROR)  # which names each request
     server = ThreadedMotoServer(ip_address="127.0.0.1", port=0)
     server.start()
     host, port = server.get_host_and_port()
@@ -228,7 +233,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--files", type=positive, default=200)
     parser.add_argument("--rows", type=positive, default=50_000, help="of each file")
-    parser.add_argument("--repeat", type=positive, default=5)
+    parser.add_argument("--repeat", type=positive, default=3)
     parser.add_argument("--peers", default=",".join(PEERS), help="which of them, separated by commas")
     options = parser.parse_args()
     peers = options.peers.split(",")

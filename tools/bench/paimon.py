@@ -2,11 +2,10 @@
 
 python tools/bench/paimon.py [--files N] [--rows N] [--repeat N]
 
-It runs where pypaimon is: `bash tools/adapters.sh` makes .cache/paimon, whose Python is the one to use, with the
-checkout on PYTHONPATH. One table is of files with random ids, one has a primary key and is the same after updates, so
-that all its splits are merged. Each lookup is of 1, 10 or 1,000 other ids that are there, and has to find their rows;
-the first call is of one id, by an object that was made for it. Filters cannot be embedded into files of such tables;
-an index lies beside them.
+It runs where pypaimon is: `bash tools/adapters.sh` makes .cache/paimon, whose Python is the one to use. One table is of
+files with random ids, one has a primary key and was updated, so that all its splits are merged. Each lookup is of 1, 10
+or 1,000 other ids that are there, and has to find their rows; the first call is of one id, by an object that was made
+for it. Filters cannot be embedded into files of such tables; an index lies beside them.
 """
 
 from __future__ import annotations
@@ -73,6 +72,10 @@ def by_lake(table: Any, index: parquet_bloom.LakeIndex | None = None) -> Way:
     return lambda ids: lake.read([("id", "in", ids)], COLUMNS).num_rows
 
 
+def _name_shape(number: int) -> str:
+    return f"{number:,} id{'s' * (number > 1)}"
+
+
 def compare(name: str, ways: dict[str, Callable[[], Way]], ids: Iterator[int], repeat: int) -> None:
     """Time ways, each with other ids every time; print the first call, medians, and ratios to the first way."""
     asked = [next(ids)]
@@ -97,7 +100,7 @@ def compare(name: str, ways: dict[str, Callable[[], Way]], ids: Iterator[int], r
 
         columns.append(in_turn(runs, repeat, before=take))
     print(f"{name}; seconds, medians of {repeat} runs in turn")
-    print(f"  {'':<36}{'first call':>12}" + "".join(f"{f'{number:,} ids':>12}" for number in SHAPES))
+    print(f"  {'':<36}{'first call':>12}" + "".join(f"{_name_shape(number):>12}" for number in SHAPES))
     base = next(iter(runs))
     for label in runs:
         print(f"  {label:<36}" + "".join(f"{times[label]:12.3f}" for times in columns))
@@ -140,7 +143,7 @@ def main() -> None:
         }
         compare("appended", ways, iter(dice.permutation(all_ids).tolist()), options.repeat)
         ways = {"pypaimon, with_filter": lambda: by_pypaimon(merged), "PaimonLake": lambda: by_lake(merged)}
-        compare("merged", ways, iter(dice.permutation(all_ids[:few]).tolist()), options.repeat)
+        compare("merged", ways, iter(dice.permutation(all_ids[:few]).tolist()), 3 * options.repeat)
 
 
 if __name__ == "__main__":
