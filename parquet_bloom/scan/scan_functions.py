@@ -88,7 +88,8 @@ def prune(
     UnknownColumnError
         No file has a column of the predicate.
     ManagedTableError
-        A folder belongs to a Delta, Iceberg, Hudi or Paimon table or a streaming sink, whose old files contain removed rows.
+        A folder belongs to a Delta, Iceberg, Hudi or Paimon table or a streaming sink, whose old files have removed
+        rows.
     StorageError
         There is no such path, or no index or zones at the given path.
     ParquetBloomError
