@@ -9,6 +9,7 @@ import pyarrow.parquet as pq
 import pytest
 from support.oracle import oracle
 from support.writers import surgery
+from support.writers.own_filters import HAS_OWN_FILTERS
 
 import parquet_bloom
 from parquet_bloom import SplitBlockBloomFilter, errors
@@ -19,7 +20,7 @@ from parquet_bloom.metadata.footer import find_footer
 
 @pytest.fixture
 def path(tmp_path: Path) -> Path:
-    """Three row groups; pyarrow's filters on `i` and on a list's leaf, none on the others."""
+    """Three row groups; filters, pyarrow's where it can, on `i` and on a list's leaf, none on the others."""
     table = pa.table(
         {
             "i": pa.array(range(300), pa.int32()),
@@ -30,7 +31,11 @@ def path(tmp_path: Path) -> Path:
     )
     options = {"i": {"ndv": 100, "fpp": 0.001}, "l.list.element.x": {"ndv": 100}}
     target = tmp_path / "a.parquet"
-    pq.write_table(table, target, row_group_size=100, bloom_filter_options=options)
+    if HAS_OWN_FILTERS:
+        pq.write_table(table, target, row_group_size=100, bloom_filter_options=options)
+    else:
+        pq.write_table(table, target, row_group_size=100)
+        parquet_bloom.embed(target, list(options))
     return target
 
 
