@@ -1,12 +1,14 @@
 """Build the sdist and the wheels of a release into dist/, test them, and print them as a table; nothing is uploaded.
 
-    release.py [--python 3.11,3.12] [--no-repeat]
+    release.py [--python 3.11,3.12] [--aarch64] [--no-repeat]
 
 Called by tools/release.sh, which installs what this needs. The sources are those of the last commit, not of the folder.
 
-- The sdist, and from it a wheel for each Python: those on PATH, those of pyenv, and, as root and with debootstrap, that
+- The sdist, and from it a wheel for each Python: those on PATH, those of pyenv, and, as root and with mmdebstrap, that
   of the Debian release in DEBIAN, kept in .cache/release. auditwheel tags wheels with the oldest C library that
-  they run with.
+  run with.
+- With --aarch64 also wheels for that processor, of the Pythons in AARCH64, by a cross-compiler with the headers of
+  Debian's Python; their tests, fewer, run in Debian's files for it under qemu.
 - Each wheel is installed in a clean environment, where the tests that [tool.cibuildwheel] names run against it.
 - The sdist and the first wheel are built a second time, in another folder and without the cache of compiled modules,
   and have to be the same.
@@ -21,6 +23,7 @@ import functools
 import hashlib
 import json
 import os
+import platform
 import shlex
 import shutil
 import subprocess
@@ -39,30 +42,25 @@ SETTINGS = tomllib.loads((ROOT / "pyproject.toml").read_text())
 PYTHONS = ["3.11", "3.12", "3.13", "3.14"]
 # A release of Debian and the Python that it has, for where that Python is not installed.
 DEBIAN = ("forky", "3.14")
+# The Pythons that wheels for aarch64 are built for, and the releases of Debian that have them.
+AARCH64 = {"3.11": "bookworm", "3.13": "trixie"}
+COMPILER = "aarch64-linux-gnu-gcc"
+# What a minimal system has, and Python.
+PACKAGES = "base-files,bash,coreutils,dash,grep,sed,util-linux,libc-bin,libstdc++6,python3-venv"
 MIRROR = "http://deb.debian.org/debian"
-
-# Run in a mount namespace of its own, so that no mount outlives it. The folder of the work has the same path inside.
-ENTER = """
-set -e
-system=$1 work=$2 folder=$3; shift 3
-mkdir -p "$system$work"
-mount --rbind /dev "$system/dev"
-mount -t proc proc "$system/proc"
-mount --bind "$work" "$system$work"
-touch "$system/etc/resolv.conf"
-mount --bind /etc/resolv.conf "$system/etc/resolv.conf"
-mount --bind /etc/ssl/certs "$system/etc/ssl/certs"
-exec chroot "$system" env -C "$folder" PATH=/usr/bin:/bin "$@"
-"""
 
 
 @dataclass
 class Interpreter:
-    """A Python that wheels are built for, on this machine or in the folder of a Debian system."""
+    """A Python that wheels are built for, on this machine or in the folder of a Debian system.
+
+    One for another processor has a `builder` of the same version on this machine, which cross-compiles for it.
+    """
 
     version: str
     executable: str
     system: Path | None = None
+    builder: "Interpreter | None" = None
 
     def run(
         self, *command: str | Path, folder: Path, output: Path | None = None, environment: Mapping[str, str] = {}
@@ -70,8 +68,29 @@ class Interpreter:
         """Run a command and return its exit code; without a file for its output, a failure ends the program with it."""
         words = list(map(str, command))
         if self.system is not None:
-            words = ["unshare", "--mount", "bash", "-c", ENTER, "enter", *map(str, (self.system, KEPT, folder)), *words]
+            enter = ["bash", ROOT / "tools" / "enter.sh", self.system, KEPT, "--"]
+            words = [*map(str, enter), "env", "-C", str(folder), "PATH=/usr/bin:/bin", *words]
         return run(*words, folder=folder, output=output, environment=environment)
+
+    def cross_settings(self) -> dict[str, str]:
+        """Return what makes the builder compile for this interpreter: Python's own names for it."""
+        if self.builder is None:
+            return {}
+        data = f"_sysconfigdata__{COMPILER.removesuffix('-gcc')}"
+        library = Path(f"{self.system}/usr/lib/python{self.version}")
+        folder = KEPT / "work" / f"sysconfig-{self.version}"
+        folder.mkdir(exist_ok=True)
+        shutil.copy(library / f"{data}.py", folder)
+        include = Path(f"{self.system}/usr/include")
+        return {
+            "_PYTHON_HOST_PLATFORM": "linux-aarch64",
+            "_PYTHON_SYSCONFIGDATA_NAME": data,
+            "PYTHONPATH": str(folder),
+            "CC": COMPILER,
+            "LDSHARED": f"{COMPILER} -shared",
+            # The headers of Debian's Python come before the builder's own, those of its C library after the compiler's.
+            "CFLAGS": f"-I{include}/python{self.version} -idirafter {include}",
+        }
 
 
 @dataclass
@@ -126,20 +145,15 @@ def works(executable: str, version: str) -> bool:
     return done.stdout.strip() == version
 
 
-def make_system(release: str, *packages: str) -> Path | None:
-    """Return the folder of a Debian release, or None where it cannot be made."""
-    system = KEPT / release
-    if (system / "usr" / "bin" / "python3").exists():
-        return system
-    if os.geteuid() != 0 or shutil.which("debootstrap") is None:
-        return None
-    part = KEPT / f"{release}.part"
-    shutil.rmtree(part, ignore_errors=True)
-    script = Path("/usr/share/debootstrap/scripts", release)
-    scripts = [] if script.exists() else [script.with_name("sid")]
-    include = f"--include={','.join(packages)}"
-    run("debootstrap", "--variant=minbase", include, release, part, MIRROR, *scripts)
-    part.rename(system)
+def make_system(name: str, release: str, architecture: str, packages: str) -> Path:
+    """Return the folder of the files of some packages of a Debian release, which are not set up."""
+    system = KEPT / name
+    if not system.exists():
+        part = KEPT / f"{name}.part"
+        shutil.rmtree(part, ignore_errors=True)
+        options = ["--variant=extract", f"--arch={architecture}", f"--include={packages}"]
+        run("mmdebstrap", *options, release, part, MIRROR)
+        part.rename(system)
     return system
 
 
@@ -149,17 +163,43 @@ def find_interpreters(versions: list[str]) -> Iterator[Interpreter]:
         release, of_debian = DEBIAN
         if found is not None:
             yield Interpreter(version, found)
-        elif version == of_debian and (
-            system := make_system(release, "python3-dev", "python3-venv", "gcc", "libc6-dev")
-        ):
+        elif version == of_debian and os.geteuid() == 0 and shutil.which("mmdebstrap"):
+            architecture = "arm64" if platform.machine() == "aarch64" else "amd64"
+            system = make_system(release, release, architecture, f"{PACKAGES},python3-dev,gcc,libc6-dev")
             yield Interpreter(version, f"/usr/bin/python{version}", system)
         else:
-            print(f"no wheel for Python {version}: not found (root with debootstrap gets Debian's {of_debian})")
+            print(f"no wheel for Python {version}: not found (root with mmdebstrap gets Debian's {of_debian})")
+
+
+def find_foreign_interpreters(versions: list[str]) -> Iterator[Interpreter]:
+    """Yield Debian's interpreters for aarch64, whose programs qemu runs."""
+    tools = [COMPILER, "mmdebstrap"]
+    if not all(map(shutil.which, tools)) or not Path("/proc/sys/fs/binfmt_misc/qemu-aarch64").exists():
+        sys.exit(
+            "wheels for aarch64 need a cross-compiler, and qemu to run their tests; on Debian: apt-get install "
+            "gcc-aarch64-linux-gnu libc6-dev-arm64-cross mmdebstrap qemu-user-static binfmt-support"
+        )
+    for version in versions:
+        found = next((path for path in installed(version) if works(path, version)), None)
+        if found is None or version not in AARCH64:
+            print(f"no wheel for aarch64 and Python {version}: it has to be on this machine, and one of {[*AARCH64]}")
+            continue
+        release = AARCH64[version]
+        # tools/smoke.sh takes it, so it holds no compiler.
+        system = make_system(f"minimal-{release}-aarch64", release, "arm64", f"{PACKAGES},libpython3-dev")
+        yield Interpreter(version, f"/usr/bin/python{version}", system, Interpreter(version, found))
 
 
 def make_environment(python: Interpreter, folder: Path, *requirements: str | Path) -> Path:
     """Make a clean environment and return its interpreter."""
     made = folder / "bin" / "python"
+    constraints = KEPT / "work" / "constraints.txt"
+    constraints.write_text(LOCK.read_text())
+    if python.builder is not None:  # uv runs on this machine's processor alone
+        python.run(python.executable, "-m", "venv", folder, folder=KEPT)
+        install = [str(made), "-m", "pip", "install", "--quiet", "--no-cache-dir", "--constraint", str(constraints)]
+        python.run(*install, *requirements, folder=KEPT)
+        return made
     # A copy, since the folder of a Debian system may lack its libraries.
     uv = KEPT / "uv"
     if not uv.exists():
@@ -168,8 +208,6 @@ def make_environment(python: Interpreter, folder: Path, *requirements: str | Pat
     python.run(
         uv, "venv", "--quiet", "--clear", "--python", python.executable, folder, folder=KEPT, environment=settings
     )
-    constraints = KEPT / "work" / "constraints.txt"
-    constraints.write_text(LOCK.read_text())
     install = [str(uv), "pip", "install", "--quiet", "--python", str(made), "--constraint", str(constraints)]
     python.run(*install, *requirements, folder=KEPT, environment=settings)
     return made
@@ -223,6 +261,8 @@ def test_wheel(python: Interpreter, wheel: Path, folder: Path) -> str:
     empty = folder / "empty"
     empty.mkdir()
     words = shlex.split(settings["test-command"].format(project=project))
+    if python.builder is not None:  # qemu is slow: what its processor alone computes, by both paths
+        words = [word for word in words if not word.endswith(".py") or "/unit/core/" in word]
     output = folder / "tests.txt"
     status = python.run(
         environment,
@@ -271,6 +311,7 @@ def keep(path: Path) -> Path:
 def main() -> None:
     arguments = argparse.ArgumentParser(prog="tools/release.sh")
     arguments.add_argument("--python", default=",".join(PYTHONS), help="versions that wheels are built for")
+    arguments.add_argument("--aarch64", action="store_true", help="build wheels for aarch64 too")
     arguments.add_argument("--no-repeat", action="store_true", help="build nothing a second time")
     given = arguments.parse_args()
     say = functools.partial(print, flush=True)
@@ -291,11 +332,13 @@ def main() -> None:
     if not given.no_repeat and digest(build_sdist(work / "again" / "sdist" / "elsewhere", dated)) != digest(sdist):
         differ.append(sdist.name)
 
-    for python in find_interpreters(given.python.split(",")):
+    versions = given.python.split(",")
+    for python in [*find_interpreters(versions), *(find_foreign_interpreters(versions) if given.aarch64 else [])]:
         start = time.monotonic()
-        folder = work / python.version
-        builder = make_environment(python, folder / "builder", "build", *SETTINGS["build-system"]["requires"])
-        wheel = keep(build_wheel(python, builder, sdist, folder / "wheel", dated))
+        folder = work / (python.version if python.builder is None else f"{python.version}-aarch64")
+        native = python.builder or python
+        builder = make_environment(native, folder / "builder", "build", *SETTINGS["build-system"]["requires"])
+        wheel = keep(build_wheel(native, builder, sdist, folder / "wheel", dated | python.cross_settings()))
         row = Row(wheel, time.monotonic() - start)
         say(f"{wheel.name}: {row.seconds:.0f} s")
         row.tests = test_wheel(python, wheel, folder / "test")

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Builds what a release uploads into dist/, tests each wheel in a clean environment, and prints what there is; nothing is uploaded:
-#     bash tools/release.sh [--python 3.11,3.12] [--no-repeat]
+#     bash tools/release.sh [--python 3.11,3.12] [--aarch64] [--no-repeat]
 # The sources are those of the last commit. tools/release.py says what is done; its own tools are in .cache/release.
 set -uo pipefail
 # shellcheck source-path=SCRIPTDIR source=setup.sh
