@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import shutil
 import signal
@@ -67,6 +68,11 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             raise pytest.UsageError(f"{item.nodeid} uses `spark`, so its file or folder is named after it")
         if (has_spark and folder != "spark") if item.get_closest_marker("default") else folder in CI_FOLDERS:
             item.add_marker("ci")
+
+
+def pytest_collection_finish() -> None:
+    """Leave what was imported and collected out of searches for garbage, which took 7 % of the tests' time."""
+    gc.freeze()
 
 
 @pytest.hookimpl(optionalhook=True)  # without xdist, as when wheels are tested, tests run one after the other

@@ -79,6 +79,7 @@ def advised(run: Callable[..., Any], *arguments: Any) -> tuple[dict[str, Any], d
     return document, {row["column"]: (row["verdict"], row["reason"]) for row in document["columns"]}
 
 
+@pytest.mark.ci
 def test_a_page_is_written(run: Callable[..., Any], plain_ids: Path, tmp_path: Path) -> None:
     printed = run("advise", plain_ids)
     done = run("advise", plain_ids, "--html", tmp_path / "page.html")
@@ -114,6 +115,7 @@ def check_sampled(run: Callable[..., Any], lake: Path) -> None:
     assert document["sample_command"] is None
 
 
+@pytest.mark.ci
 @pytest.mark.parametrize("which", ["plain_ids", "all_dictionaries"])
 def test_with_a_sample(which, run, request):
     check_sampled(run, request.getfixturevalue(which))

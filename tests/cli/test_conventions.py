@@ -198,6 +198,7 @@ NAMES = [
 ]
 
 
+@pytest.mark.ci
 @pytest.mark.parametrize("name", NAMES, ids=ascii)
 def test_names_of_files_are_neither_lost_nor_obeyed(name, tmp_path, monkeypatch, run):
     monkeypatch.chdir(tmp_path)

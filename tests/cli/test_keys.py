@@ -121,6 +121,7 @@ def test_keys_of_each_type(command, find, lake):
         assert find(command, *list_keys("id", "--index", index), stdin="12\n2001\n99999\n") == [12, 2001]
 
 
+@pytest.mark.ci
 @all_commands
 def test_keys_may_be_a_column_of_a_file(command, find, lake):
     for name, table in (

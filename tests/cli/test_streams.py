@@ -64,6 +64,7 @@ def test_closed_streams(lake):
         assert b"Exception" not in result.stderr
 
 
+@pytest.mark.ci
 def test_the_locale_does_not_matter(tmp_path, spawn, monkeypatch):
     monkeypatch.chdir(tmp_path)
     parquet_bloom.write_table(pa.table({"größe": [1]}), "a.parquet", ["größe"])

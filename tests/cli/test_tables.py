@@ -579,6 +579,7 @@ def lookup(run, *arguments) -> list[int]:
     return [values.count(value) for value in dict.fromkeys(values)]
 
 
+@pytest.mark.ci
 def test_an_index_over_a_table_of_a_catalog(run, iceberg):
     created = run("index", "create", "ids.index", "--column", "user", *NAMED)
     assert created.code == 0, created.err

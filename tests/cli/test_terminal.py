@@ -116,6 +116,7 @@ def test_no_bar_without_need(large, spawn):
     assert "━" not in on_terminal("embed", str(large), "--column", "id", "--dry-run", "--format=csv", patience=0)
 
 
+@pytest.mark.ci
 def test_csv_on_a_terminal_commands_nothing(tmp_path):
     path = tmp_path / "\x1b[31m.parquet"
     parquet_bloom.write_table(pa.table({"id": [1]}), path, ["id"])

@@ -93,7 +93,6 @@ def test_processes(path: Path) -> None:
     assert [file.name for file in path.parent.iterdir()] == ["a.parquet"]
 
 
-@pytest.mark.default
 def test_one_embeds_while_another_drops(path: Path) -> None:
     """Filters of `a` come and go; those of `b` are there whenever that was said."""
     stopped = threading.Event()

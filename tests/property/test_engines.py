@@ -224,6 +224,7 @@ def test_pyarrow_finds_the_same_rows(tmp_path: Path) -> None:
     compare(tmp_path, draw)
 
 
+@pytest.mark.ci
 def test_sql_text_means_what_it_means_to_duckdb(tmp_path: Path) -> None:
     tally: Counter[str] = Counter()
     with duckdb.connect(config={"threads": 1}) as connection:

@@ -582,6 +582,7 @@ def test_locate_gives_the_positions_of_keys(lakes: list[Places]) -> None:
     compare(lakes, check, is_lookup=True)
 
 
+@pytest.mark.ci
 def test_rows_have_both_keys_of_a_pair(lakes: list[Places]) -> None:
     def check(scan: Scan) -> None:
         one, other = scan.draw_keys(5), scan.draw_keys(5)
@@ -634,6 +635,7 @@ def test_rows_of_another_writer(writer: str, tmp_path: Path, request: pytest.Fix
         places.close()
 
 
+@pytest.mark.ci
 def test_few_rows_of_large_row_groups(tmp_path: Path) -> None:
     """They are taken out of pages, of local files and of remote ones."""
     lakes = [

@@ -39,6 +39,7 @@ def refuse(service: Process, document: Any, status: int) -> str:
     return str(error)
 
 
+@pytest.mark.ci
 def test_rows_of_keys_in_their_order(lake: Lake, serve):
     service = serve(lake.index, "--rows")
     assert get(service, "id", [4321, 7, -1, 7]) == [[4321, "n4321"], [7, "n7"], [7, "n7"]]

@@ -69,6 +69,7 @@ def test_verify(spark: Any, small: Path) -> None:
     assert parquet_bloom.spark.verify(spark, small).ok
 
 
+@pytest.mark.ci
 def test_a_table(spark: Any, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     deltalake = pytest.importorskip("deltalake")
     for start in (0, 100):

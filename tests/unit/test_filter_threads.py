@@ -190,6 +190,7 @@ VALUES = {
 }
 
 
+@pytest.mark.ci
 @pytest.mark.parametrize("name", VALUES)
 def test_threads_do_what_one_does(name):
     values = VALUES[name]

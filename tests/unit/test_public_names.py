@@ -205,6 +205,7 @@ def test_classes_are_pickled_into_a_new_process():
     assert in_a_new_process(code).stdout == "['type', 'type', 'KernelError']\n"
 
 
+@pytest.mark.ci
 def test_a_kernel_that_cannot_be_is_one_line():
     done = in_a_new_process(
         "from parquet_bloom.cli import main; sys.exit(main(['show', '.']))", PARQUET_BLOOM_SIMD="foo"

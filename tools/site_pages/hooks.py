@@ -55,6 +55,8 @@ def _relink(match: re.Match[str], origin: str, here: str) -> str:
         return match[0]
     target = posixpath.normpath(posixpath.join(posixpath.dirname(origin), path))
     page = PROJECT_PAGES.get(target) or _HOME.get(target)
+    if target in _HOME:
+        anchor = ""  # the site has another page there
     if page is None and target.startswith("docs/"):
         page = target.removeprefix("docs/")
     if page is None:

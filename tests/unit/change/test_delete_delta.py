@@ -376,6 +376,7 @@ def test_statistics_that_are_not_json(tmp_path: Path) -> None:
     assert not list_vectors(str(tmp_path))
 
 
+@pytest.mark.ci
 @pytest.mark.parametrize("change", ["append", "delete", "compact", "embed", "schema"])
 def test_other_writers_come_first(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, change: str) -> None:
     """The rows are located anew: also those that were added meanwhile, and those that lie in other files now."""

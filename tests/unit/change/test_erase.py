@@ -57,6 +57,7 @@ ALL = set(range(FILES * ROWS))
 DAY = pa.table({"id": pa.array([5, None, 399, 10**6, 5], pa.int64())})
 
 
+@pytest.mark.ci
 @pytest.mark.parametrize(
     "keys",
     [

@@ -103,6 +103,7 @@ def test_impossible_requests_are_refused():
                 make(num_bytes)
 
 
+@pytest.mark.ci
 @linux
 def test_memory_is_given_back_and_refused_in_time():
     script = """

@@ -99,6 +99,7 @@ def test_types_nulls_and_single_values(name):
                 bloom_filter.check(["x"])
 
 
+@pytest.mark.ci
 @each_variant
 def test_threads_insert_and_check_alike(name):
     values = pa.array(np.arange(1_200_000))  # enough for two threads

@@ -54,6 +54,7 @@ def longs(*numbers: int) -> set[int]:
     return xxh(*(struct.pack("<q", number) for number in numbers))
 
 
+@pytest.mark.ci
 def test_a_file_and_an_array_have_the_hashes_of_stored_bytes(tmp_path: Path) -> None:
     """Of some types by hand; of every type they agree with each other in `test_every_type.py`."""
     day = datetime.date(2024, 2, 29)

@@ -124,6 +124,7 @@ def test_prune_writes_what_it_found_even_if_nobody_closes(lake: Path, folder: Pa
     assert prune_paths(lake, pickle.loads(pickle.dumps(cache)), "n = -1").requests == 0
 
 
+@pytest.mark.ci
 @pytest.mark.usefixtures("settled_footers")
 def test_more_files_than_are_written_together(tmp_path: Path, folder: Path) -> None:
     """Of 600 files some hundred are written before the cache is closed."""
@@ -432,6 +433,7 @@ def test_a_full_disk(lake: Path, folder: Path, limit: int) -> None:
     assert run_apart(lake, folder) == ([FILES, 0], [])
 
 
+@pytest.mark.ci
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can become another user")
 def test_a_folder_that_can_only_be_read(lake: Path, tmp_path: Path) -> None:
     nobody = 65534

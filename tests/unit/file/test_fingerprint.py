@@ -193,6 +193,7 @@ def test_any_other_field_changes_the_footers(tmp_path: Path) -> None:
         assert of_footer(path) != before
 
 
+@pytest.mark.ci
 def test_every_byte_of_the_chosen_columns_counts_and_none_else(tmp_path: Path) -> None:
     table = make_table().slice(0, 20)
     path = write(tmp_path / "a.parquet", table, row_group_size=10, write_page_index=True)

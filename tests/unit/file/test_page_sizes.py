@@ -85,6 +85,7 @@ def require_same_rows(path, columns=("v", "w"), **options):
             assert parquet_bloom.dataset(str(path)).get(column, [value])["row"].to_pylist() == rows, where
 
 
+@pytest.mark.ci
 @pytest.mark.parametrize("codec", CODECS)
 def test_pages_of_old_arrow_that_deny_their_compression(tmp_path, codec):
     path = tmp_path / "a.parquet"

@@ -54,6 +54,7 @@ def bits(path: Path) -> dict[tuple[int, str], bytes]:
     return {key: stored.bitset for key, stored in oracle.filters(path).items()}
 
 
+@pytest.mark.ci
 @pytest.mark.parametrize(
     "options",
     [

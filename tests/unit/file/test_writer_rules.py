@@ -179,6 +179,7 @@ GOOD = [
 ]
 
 
+@pytest.mark.ci
 @pytest.mark.parametrize("created_by", [*GOOD, None])
 def test_others_are_pruned_as_before(created_by: str | None, tmp_path: Path) -> None:
     path = write(tmp_path / "a.parquet", created_by)

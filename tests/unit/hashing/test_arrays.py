@@ -59,6 +59,7 @@ def bitset_of(num_bytes: int, *values: Any) -> bytes:
 # ------------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.ci
 @pytest.mark.parametrize("name", ARRAYS)
 def test_bits_are_those_of_a_written_file(name: str, tmp_path: Path) -> None:
     def written_bitset(column: pa.Array) -> bytes:

@@ -75,6 +75,7 @@ def test_segments_are_opened_side_by_side(s3: Any) -> None:
     )
 
 
+@pytest.mark.ci
 def test_an_append_reads_nothing_of_the_index_that_it_knows(s3: Any) -> None:
     lake(s3)
     with LakeIndex.open(s3.url("index"), storage_options=s3.storage_options) as index:
@@ -91,6 +92,7 @@ def test_an_append_reads_nothing_of_the_index_that_it_knows(s3: Any) -> None:
                 assert again.lookup("id", [value])[0] == index.lookup("id", [value])[0]
 
 
+@pytest.mark.ci
 def test_an_index_that_another_writer_replaces_is_seen(s3: Any) -> None:
     """Sizes from a listing are not requested again, and cause no failure where they are outdated."""
     lake(s3)

@@ -83,6 +83,7 @@ def test_inserted_values_are_found(tmp_path: Path, sizes: list[int], bits: int, 
         reader.close()
 
 
+@pytest.mark.ci
 def test_where_it_spills_makes_no_difference(tmp_path: Path) -> None:
     units = random_units([50, 0, 900, 3] * 40)
     for bits in BITS:

@@ -122,6 +122,7 @@ def test_other_types_and_lists_are_not_covered(tmp_path: Path) -> None:
         assert names_of(paths, "t LIKE '%next%'", index) == []
 
 
+@pytest.mark.ci
 @pytest.mark.parametrize("granularity", ["file", "row_group", "zone"])
 def test_texts_that_are_not_valid(tmp_path: Path, granularity: str) -> None:
     """What another writer put into a column of texts: grams are those of the bytes, of `lower` nothing is known."""

@@ -56,6 +56,7 @@ def test_every_value_is_found(s3: Any, index: LakeIndex) -> None:
     assert index.check(sample=8).problems == []
 
 
+@pytest.mark.ci
 def test_a_lookup_is_one_small_request(s3: Any, index: LakeIndex) -> None:
     index.append_batches((f"other/{n}", {"id": pa.array(range(10_000 * n, 10_000 * (n + 1)))}) for n in range(1, 40))
     index.compact()
@@ -72,6 +73,7 @@ def test_a_lookup_is_one_small_request(s3: Any, index: LakeIndex) -> None:
         assert len(s3.operations()) <= 10  # close blocks are read together
 
 
+@pytest.mark.ci
 def test_grams_are_asked_of_objects(s3: Any) -> None:
     for number in range(8):
         sink = io.BytesIO()
@@ -98,6 +100,7 @@ def test_opening_lists_the_lake_and_opens_nothing_of_it(s3: Any, index: LakeInde
     assert s3.operations().count("ListObjectsV2") <= 2
 
 
+@pytest.mark.ci
 def test_new_changed_and_deleted_objects(s3: Any, index: LakeIndex) -> None:
     s3.put("lake/day=9/new.parquet", parquet(5_000))
     s3.put("lake/day=3/a b é.parquet", parquet(7_000))
@@ -134,6 +137,7 @@ def test_the_other_spelling_of_the_scheme(s3: Any, index: LakeIndex) -> None:
     assert (report.added, report.unchanged) == (0, 8)
 
 
+@pytest.mark.ci
 def test_two_writers_at_once(s3: Any, index: LakeIndex) -> None:
     s3.put("lake/day=8/x.parquet", parquet(8_000))
     results: list[Any] = []
@@ -169,6 +173,7 @@ def test_a_store_that_overwrites_is_refused(s3: Any) -> None:
         LakeIndex.open(s3.url("other"), storage_options=s3.storage_options)
 
 
+@pytest.mark.ci
 def test_the_store_fails(s3: Any, index: LakeIndex) -> None:
     # So large that opening it has not read all of it.
     index.append_batches([("other/0", {"id": pa.array(range(1_000, 200_000))})])

@@ -146,6 +146,7 @@ def make(table: Any, tmp_path: Path) -> Make:
     return make
 
 
+@pytest.mark.ci
 def test_mapped_columns_are_indexed_and_found(table: Any, make: Make, tmp_path: Path) -> None:
     with make() as index:
         assert [len(found) for found in index.lookup("low", [20, 31, 1020])] == [1, 1, 0]

@@ -306,6 +306,7 @@ def index_of_one_file(tmp_path: Path) -> Path:
 NESTED = "[" * 100_000 + "]" * 100_000
 
 
+@pytest.mark.ci
 @pytest.mark.parametrize(
     ("where", "value"),
     [

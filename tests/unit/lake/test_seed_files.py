@@ -90,6 +90,7 @@ class Program:
         return results
 
 
+@pytest.mark.ci
 @pytest.mark.parametrize("num_buckets", [1, 38, 101])
 @pytest.mark.parametrize("tells_values", [True, False])
 @pytest.mark.parametrize("named", [True, False])

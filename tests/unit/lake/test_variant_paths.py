@@ -358,6 +358,7 @@ def test_a_lake_in_an_object_store_is_read_once(tmp_path: Path) -> None:
         assert names == [[Path(one.path).name for one in answer] for answer in local.lookup("v:a.b::string", texts)]
 
 
+@pytest.mark.ci
 def test_flipped_bytes_are_noticed_or_change_nothing(tmp_path: Path) -> None:
     """Whatever byte of a file is another: the index has all values that a scan of it shows, or not the file."""
     rng = random.Random(4)

@@ -160,6 +160,7 @@ def test_rows_are_those_without_an_index(tmp_path: Path, kind: str) -> None:
     assert skipped > 2 * answered
 
 
+@pytest.mark.ci
 @pytest.mark.parametrize("kind", KINDS)
 def test_rows_are_those_of_the_files(tmp_path: Path, kind: str) -> None:
     """Where the files name the columns as the table does; and Variants that are null, or have a Variant's null."""
@@ -221,6 +222,7 @@ def test_a_column_in_place_of_a_dropped_one(tmp_path: Path, kind: str) -> None:
     assert count_skipped(table, "x:a::string = 'x30'", index) == 3
 
 
+@pytest.mark.ci
 @pytest.mark.parametrize("kind", MAPPED)
 def test_a_renamed_column(tmp_path: Path, kind: str) -> None:
     name_columns, index = change_columns(tmp_path, kind)

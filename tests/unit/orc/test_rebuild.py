@@ -48,6 +48,7 @@ def assert_rebuilt(path: Path, created: dict[str, Any], names: list[str] | None 
     assert sum(chunk.num_values or 0 for chunk in report.chunks) > 0
 
 
+@pytest.mark.ci
 @pytest.mark.parametrize("codec", CODECS)
 def test_pyarrow(codec: str, tmp_path: Path) -> None:
     if codec == "lz4":
@@ -105,6 +106,7 @@ PYORC_SCHEMA = (
 )
 
 
+@pytest.mark.ci
 @pytest.mark.parametrize("codec", ["NONE", "ZLIB", "SNAPPY", "LZ4", "ZSTD"])
 def test_pyorc(codec: str, tmp_path: Path) -> None:
     pyorc = pytest.importorskip("pyorc")

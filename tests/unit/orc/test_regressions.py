@@ -70,6 +70,7 @@ def test_bounds_of_wall_clocks_reach_as_far_as_zones_may_differ():
     assert statistics.high >= (high + 3_600_000) * 10**6
 
 
+@pytest.mark.ci
 def test_row_groups_read_alone_show_the_times_that_stripes_show(tmp_path: Path):
     """Around 1970 pyorc's library and pyarrow's differ by a second, in zones other than UTC."""
     epoch = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)

@@ -119,6 +119,7 @@ def test_unsupported_input_is_a_type_error(expression: pc.Expression, words: str
     assert "\n" not in str(caught.value)
 
 
+@pytest.mark.ci
 def test_no_depth_is_too_deep() -> None:
     many = functools.reduce(operator.or_, [a == number for number in range(3000)])
     assert parse(many) == In("a", tuple(range(3000)))

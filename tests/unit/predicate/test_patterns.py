@@ -102,6 +102,7 @@ def test_rows_of_expressions_are_those_of_duckdb(path, expression):
     )
 
 
+@pytest.mark.ci
 @pytest.mark.parametrize("piece", ["A", "ab", "B", "Ä", "(", "%", "\\", "\nB", ""])
 def test_case_is_ignored_as_by_arrow_and_duckdb(path, piece):
     for arrow in (pc.starts_with, pc.ends_with, pc.match_substring):

@@ -448,6 +448,7 @@ def test_predicates_against_a_row_at_a_time(rows: list[tuple[Any, ...]], node: N
     assert row_mask(table, node).to_pylist() == expected_result
 
 
+@pytest.mark.ci
 def test_long_lists_and_deep_trees():
     n = 200_000
     table = pa.table({"i": np.arange(n), "s": [f"id{i}" for i in range(n)]})

@@ -123,6 +123,7 @@ def test_a_text_of_bytes_is_refused():
         parse_sql(b"a = 1", "duckdb")
 
 
+@pytest.mark.ci
 def test_long_chains():
     text = " OR ".join(f"(a = {i} AND b = {i})" for i in range(2_000))
     assert parse_sql(text, "duckdb") == parse_sql(text)
@@ -229,6 +230,7 @@ def test_our_parser_and_that_of_sqlglot_give_the_same_tree(dialect):
     assert sum(is_same(draw_text(rng, leaves), dialect) for _ in range(count)) > count // 5
 
 
+@pytest.mark.ci
 def test_texts_of_random_trees_are_read_alike():
     rows = pa.table({"a": [1, None], "b.c": [1.5, 2.0], "d e": ["x", "it's"], "f": [dt.date(2020, 1, 1), None]})
     rng = random.Random(0)
@@ -236,6 +238,7 @@ def test_texts_of_random_trees_are_read_alike():
         assert is_same(to_text(draw_predicate(rng, rank_table(rows)).node), None)
 
 
+@pytest.mark.ci
 def test_names_that_are_words_of_sql():
     words = {word for key in sqlglot.tokens.Tokenizer.KEYWORDS for word in re.findall(r"[A-Za-z_]\w*", key)}
     forms = [

@@ -246,6 +246,7 @@ def test_a_replaced_file_that_is_overwritten_as_it_is_read_anew(tmp_path: Path) 
     assert set(pa.Table.from_batches(found)["file"].to_pylist()) == {0}
 
 
+@pytest.mark.ci
 @pytest.mark.skipif(not Path("/proc/self/fd").exists(), reason="open files are listed on Linux alone")
 def test_files_that_have_failed_are_closed(tmp_path: Path) -> None:
     """The tasks that are left of them do not begin, and count as ended all the same."""

@@ -236,6 +236,7 @@ def test_more_scans_at_once_than_arrow_has_threads(tmp_path):
         assert context.sql(query).to_arrow_table()["n"].to_pylist() == [800]
 
 
+@pytest.mark.ci
 @each_engine
 def test_of_partitions_zones_and_orc_files(tmp_path, ask):
     for number in range(4):
@@ -266,6 +267,7 @@ def test_with_zones(tmp_path, ask):
     assert not dataset.scan("row = 70").plan().zone_doubts
 
 
+@pytest.mark.ci
 @each_engine
 def test_of_objects(s3, lake, ask):
     for path in lake.iterdir():

@@ -145,6 +145,7 @@ def test_files_of_other_types_are_named(tmp_path: Path) -> None:
         lake.to_table(["value", "row"])
 
 
+@pytest.mark.ci
 def test_memory_is_bounded(lake: Path) -> None:
     expected = read_one_by_one(lake, "value < 0.5")
     rows = parquet_bloom.dataset(lake).scan("value < 0.5").to_arrow(max_bytes=100_000)

@@ -326,6 +326,7 @@ def test_file_that_is_another_one_than_was_planned(versions):
         assert dataset.scan(where).count_rows() == parquet_bloom.read_table(path, where).num_rows == odd
 
 
+@pytest.mark.ci
 def test_file_that_is_exchanged_all_the_time(versions):
     """Each answer is that of one of the files, or an error that says so."""
     path, exchange = versions

@@ -318,6 +318,7 @@ def test_polars_finds_the_same_rows_and_reads_what_it_needs(
     assert reads.groups == count
 
 
+@pytest.mark.ci
 @pytest.mark.parametrize(
     "predicate",
     [
@@ -364,6 +365,7 @@ def test_only_the_requested_columns_are_read(folder: Path, reads: Reads) -> None
     assert {name for _, columns in reads.calls for name in columns or ()} <= {"key", "day", "price"}
 
 
+@pytest.mark.ci
 @pytest.mark.parametrize("engine", ["in-memory", "streaming"])
 @pytest.mark.parametrize("count", [0, 1, ROWS, 130, 10_000])
 def test_the_first_rows(folder: Path, reads: Reads, count: int, engine: str) -> None:

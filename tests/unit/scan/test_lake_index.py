@@ -104,6 +104,7 @@ def test_files_ruled_out_need_not_be_readable(tmp_path: Path, lake: dict[str, li
     assert inode.st_ino == os.stat(second).st_ino
 
 
+@pytest.mark.ci
 @pytest.mark.parametrize("granularity", ["file", "row_group"])
 def test_every_value_is_found_and_few_others_are_opened(
     tmp_path: Path, lake: dict[str, list[int]], granularity: str

@@ -289,6 +289,7 @@ def test_known_files_take_few_requests(lake: Path) -> None:
     assert len(cache) == 13
 
 
+@pytest.mark.ci
 @pytest.mark.usefixtures("settled_footers")
 def test_footers_longer_than_what_is_read_first(tmp_path: Path) -> None:
     """The first 32 files are read again; then the length of footers is estimated."""

@@ -273,6 +273,7 @@ WHERES = [
 ]
 
 
+@pytest.mark.ci
 @pytest.mark.parametrize("where", WHERES)
 def test_rows_of_both_formats_are_read(lake, where):
     paths = [lake / "a.orc", lake / "b.parquet", lake / "c"]

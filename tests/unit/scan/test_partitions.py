@@ -349,6 +349,7 @@ def test_a_folder_that_only_some_files_have_is_not_a_null_column(tmp_path: Path)
     assert parquet_bloom.read_table(tmp_path / "k=5" / "a.parquet", "k = 5").num_rows == 1
 
 
+@pytest.mark.ci
 @pytest.mark.parametrize("where", ["k = 3", "k = 13", "k > 0", "k = 300", "year = 7", "year = 1"])
 @pytest.mark.parametrize("columns", [None, ["year", "z"], ["z", "k"], ["year"]])
 def test_the_order_of_columns_does_not_depend_on_the_files_that_are_read(

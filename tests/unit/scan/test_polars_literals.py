@@ -107,6 +107,7 @@ def random_double(rng: random.Random) -> float:
     return rng.random() * 1000 if rng.random() < 0.3 or not math.isfinite(value) else value
 
 
+@pytest.mark.ci
 def test_random_floats_are_taken_bit_for_bit() -> None:
     rng = random.Random(36)
     for _ in range(scaled(200)):

@@ -149,6 +149,7 @@ def test_threads_that_share_a_file_read_it_alike(tmp_path: Path) -> None:
 # --------------------------------------------------------------------------------------------------------- memory
 
 
+@pytest.mark.ci
 @pytest.mark.parametrize("where", [None, "a >= 0", "b < 100"])
 def test_a_row_group_larger_than_the_bound_is_decoded_in_windows(tmp_path: Path, where: str | None) -> None:
     rng = np.random.default_rng(3)
@@ -284,6 +285,7 @@ def bytes_of_process() -> int:
         return int(file.readline().split()[1])
 
 
+@pytest.mark.ci
 @pytest.mark.parametrize("where", [None, "row < 20", "text = 'text 77'"])
 @pytest.mark.parametrize("max_bytes", [None, 160_000])
 def test_every_byte_that_is_read_is_counted(lake: Path, where: str | None, max_bytes: int | None) -> None:

@@ -187,6 +187,7 @@ def one_by_one(decider: PruningPredicate, file: BloomFile, row_group: int) -> Ve
     return decider.verdicts[int(decider.decide_all(columns, 1, ask)[0])]
 
 
+@pytest.mark.ci
 @pytest.mark.parametrize("where", PREDICATES, ids=range(len(PREDICATES)))
 @pytest.mark.parametrize("batch_bytes", [1, 1 << 26])
 def test_filters_probed_together_or_one_by_one_agree(

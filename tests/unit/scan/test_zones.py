@@ -124,6 +124,7 @@ def test_report_contents(file: Path) -> None:
     assert "zones: 4" in none._repr_html_()
 
 
+@pytest.mark.ci
 @pytest.mark.parametrize(
     ("where", "rows"),
     [

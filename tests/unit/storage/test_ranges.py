@@ -109,6 +109,7 @@ def test_thousands_of_ranges(opened) -> None:
     assert gathered(reader, pairs) == b"".join(expected(pairs))
 
 
+@pytest.mark.ci
 @pytest.mark.parametrize("bad", [(0, 1 << 62), (1 << 62, 1), (-1, 4), (0, -1), (len(DATA), 1), (len(DATA) - 3, 4)])
 def test_a_range_outside_the_file(opened, bad: tuple[int, int]) -> None:
     source, reader = opened

@@ -278,6 +278,7 @@ def test_nested_variants(tmp_path: Path, name: str) -> None:
 BOUND = to_z85(b"\1\0\0\x0c\7\0\0\0")
 
 
+@pytest.mark.ci
 @pytest.mark.parametrize("bound", [BOUND, {"a": 7}, {"value": BOUND}, "", 7, None], ids=str)
 @pytest.mark.parametrize("is_checkpoint", [False, True])
 def test_statistics_of_variants_are_not_taken_for_others(tmp_path: Path, bound: Any, is_checkpoint: bool) -> None:

@@ -86,6 +86,7 @@ def test_a_file_that_another_program_wrote_again(container, tmp_path):
             assert again.files == index.files
 
 
+@pytest.mark.ci
 @pytest.mark.parametrize("container", ["parquet", "arrow"])
 def test_damaged_files_are_refused_in_a_line(container, tmp_path):
     """Of anything but the filters; what of these is damaged cannot be seen, and damage may lose what it hit."""

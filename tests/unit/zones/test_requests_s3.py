@@ -217,6 +217,7 @@ def test_opening_reads_the_end_once(s3: Any, tmp_path: Path, container: str, fil
     assert sum(request.received for request in s3.log) <= max(65_536, size // 100)
 
 
+@pytest.mark.ci
 @pytest.mark.parametrize("container", CONTAINERS)
 @pytest.mark.parametrize("filter_bytes", [32, 64, 1024])
 @pytest.mark.parametrize("count", [1, 3, zone_builder.zones_per_batch(32), zone_builder.zones_per_batch(32) + 1])

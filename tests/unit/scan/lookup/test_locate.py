@@ -168,6 +168,7 @@ def test_chunks_of_keys(tmp_path: Path) -> None:
         assert sorted(to_rows(found)) == sorted(expected)
 
 
+@pytest.mark.ci
 @pytest.mark.parametrize(
     ("column", "keys"),
     [
@@ -208,6 +209,7 @@ def test_keys_that_mean_one_value(tmp_path: Path, column: Any, keys: Any) -> Non
     assert sorted(row[1:] for row in to_rows(batches)) == expected
 
 
+@pytest.mark.ci
 @pytest.mark.parametrize("size", [20, 100_000])
 def test_keys_of_several_columns(tmp_path: Path, size: int) -> None:
     tables = write_lake(tmp_path / "lake")

@@ -147,6 +147,7 @@ def test_with_the_old_footer_kept(s3: Any, request: pytest.FixtureRequest, size:
     assert s3.get("a.parquet") == old
 
 
+@pytest.mark.ci
 def test_a_small_object_is_one_put(s3: Any, small: bytes, large: bytes, tmp_path: Path) -> None:
     warm_up(s3, small, large)
     s3.put("x=1/ü b+%20.parquet", small)
@@ -157,6 +158,7 @@ def test_a_small_object_is_one_put(s3: Any, small: bytes, large: bytes, tmp_path
     assert [request.operation for request in s3.log if request.operation in WRITES] == ["PutObject"]
 
 
+@pytest.mark.ci
 def test_filters_that_are_there_are_replaced_or_kept(s3: Any, large: bytes, tmp_path: Path) -> None:
     s3.put("a.parquet", large)
     embed(s3, columns=["id", "name"])
@@ -363,6 +365,7 @@ def test_embedding_from_and_to_urls(s3: Any, stores: ObjectStores, wide_table: p
     assert (nothing.changed, len(nothing.filters)) == (False, 3)
 
 
+@pytest.mark.ci
 def test_embedding_an_object_that_changes_meanwhile(
     s3: Any, stores: ObjectStores, wide_table: pa.Table, tmp_path: Path
 ) -> None:

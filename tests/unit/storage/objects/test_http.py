@@ -121,6 +121,7 @@ def test_an_empty_file(web: WebServer) -> None:
         assert source.arrow_file().read() == b""
 
 
+@pytest.mark.ci
 @pytest.mark.parametrize(
     "path",
     [

@@ -154,6 +154,7 @@ def test_patterns_mean_the_same_elsewhere(
             assert source.size == 1
 
 
+@pytest.mark.ci
 def test_elsewhere_a_name_comes_first_and_tables_are_refused(
     elsewhere: tuple[Any, str, Callable[[str], None]],
 ) -> None:

@@ -123,6 +123,7 @@ def test_an_identity_tells_versions_and_stores_apart_and_no_secret(s3: Any) -> N
         assert changed.identity != one.identity
 
 
+@pytest.mark.ci
 @pytest.mark.parametrize("how", ["replaced", "same size", "shortened", "removed"])
 @pytest.mark.parametrize("from_listing", [False, True])
 def test_a_change_is_noticed_by_whatever_reads(s3: Any, how: str, from_listing: bool) -> None:
@@ -152,6 +153,7 @@ def test_a_change_is_noticed_by_whatever_reads(s3: Any, how: str, from_listing: 
         assert "\n" not in str(caught.value), name
 
 
+@pytest.mark.ci
 def test_far_ranges_are_requests_side_by_side(s3: Any) -> None:
     s3.put("a.bin", DATA * 16)
     step = byte_ranges.GAP_BYTES + 100
@@ -419,6 +421,7 @@ def test_settings_from_the_environment(s3: Any, monkeypatch: pytest.MonkeyPatch,
     assert report.selected == {s3.url("a.parquet"): [0]}
 
 
+@pytest.mark.ci
 def test_a_store_of_the_callers(s3: Any, filtered: bytes) -> None:
     from obstore.store import MemoryStore, S3Store
 

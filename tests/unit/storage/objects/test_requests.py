@@ -252,6 +252,7 @@ def test_requests_at_the_very_end_are_reported(s3: Any) -> None:
     assert (done.returncode, done.stdout.strip(), done.stderr) == (0, expected, "")
 
 
+@pytest.mark.ci
 def test_the_end_waits_for_requests_that_are_answered_soon(s3: Any, released: threading.Event) -> None:
     """Else a thread would come back from obstore to an interpreter that is ending, and Rust abort the process."""
     s3.put("a.bin", b"x" * 100)

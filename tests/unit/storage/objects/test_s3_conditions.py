@@ -58,6 +58,7 @@ SHOWN = {
 }
 
 
+@pytest.mark.ci
 @pytest.mark.parametrize("size", OLD)
 def test_a_bucket_shows_it_once(s3: Any, size: str) -> None:
     for shown in (SHOWN[size], []):
@@ -92,6 +93,7 @@ def test_only_what_is_needed_is_shown(s3: Any) -> None:
     assert s3.get(KEY) == NEW["large"]
 
 
+@pytest.mark.ci
 def test_threads_wait_for_the_one_that_asks(s3: Any) -> None:
     s3.delay(0.01)
     errors: list[Any] = []
@@ -173,6 +175,7 @@ def test_another_key_gets_a_plain_upload_where_copies_are_refused(s3: Any) -> No
         assert s3.get("lake/b.parquet") == NEW["large"]
 
 
+@pytest.mark.ci
 @pytest.mark.parametrize("size", OLD)
 def test_forbidden_operations_are_named(s3: Any, size: str) -> None:
     s3.put(KEY, OLD[size])
@@ -319,6 +322,7 @@ def forget(s3: Any, **conditions: list[str]) -> None:
     s3.conditions(**conditions)
 
 
+@pytest.mark.ci
 def test_a_mixture_is_noticed_and_said(s3: Any, client: Any) -> None:
     forget(s3, ignored=[COPY, COMPLETE])
     for versioned in (False, True):
@@ -338,6 +342,7 @@ def test_a_mixture_is_noticed_and_said(s3: Any, client: Any) -> None:
         assert (f"kept as {version}" if versioned else "keeps no versions") in str(error)
 
 
+@pytest.mark.ci
 def test_the_last_look_notices_what_no_condition_would(s3: Any) -> None:
     forget(s3, ignored=[PUT, COMPLETE])
     for size, theirs in THEIRS.items():
@@ -460,6 +465,7 @@ def test_another_accounts_object_is_left_to_it(s3: Any, size: str) -> None:
     assert on_object(s3) == []
 
 
+@pytest.mark.ci
 @pytest.mark.parametrize("status", [403, 501])
 def test_an_unreadable_acl_is_the_buckets_default(s3: Any, status: int) -> None:
     s3.fail("GetObjectAcl", status=status, code="AccessDenied", times=1000)

@@ -233,6 +233,7 @@ def test_permanent_failures_leave_the_old_object_or_the_new_one(s3: Any, size: s
     assert s3.get(KEY) == (NEW[size] if done else OLD[size])
 
 
+@pytest.mark.ci
 @pytest.mark.parametrize(("size", "step"), AT_EACH_STEP)
 def test_a_refused_write_is_cleaned_up(s3: Any, size: str, step: int) -> None:
     met: list[str] = []
@@ -252,6 +253,7 @@ def test_a_refused_write_is_cleaned_up(s3: Any, size: str, step: int) -> None:
     assert s3.get(KEY) == (NEW[size] if step > COMMIT[size] else OLD[size])
 
 
+@pytest.mark.ci
 def test_an_upload_that_someone_aborts_is_an_error(s3: Any) -> None:
     def abort(request: Any) -> None:
         client = s3.client()
@@ -348,6 +350,7 @@ def test_what_is_copied_is_what_was_read_even_if_it_comes_back(s3: Any) -> None:
     assert s3.get(KEY) == OLD["large"]
 
 
+@pytest.mark.ci
 @pytest.mark.parametrize("size", STEPS)
 def test_of_two_at_once_one_wins_and_one_is_refused(s3: Any, size: str) -> None:
     s3.put(KEY, OLD[size])
@@ -528,6 +531,7 @@ def test_what_is_locked_is_left_alone(s3: Any, client: Any) -> None:
         assert client.get_object(Bucket=bucket, Key=KEY)["Body"].read() == b"x" * 1000
 
 
+@pytest.mark.ci
 @pytest.mark.parametrize("size", STEPS)
 def test_in_a_versioned_bucket_the_old_object_stays_as_a_version(s3: Any, client: Any, size: str) -> None:
     client.put_bucket_versioning(Bucket=s3.bucket, VersioningConfiguration={"Status": "Enabled"})

@@ -109,6 +109,7 @@ def test_an_empty_commit_is_a_version(log: Path) -> None:
     assert count(log) == 4 * ROWS
 
 
+@pytest.mark.ci
 @pytest.mark.parametrize("change", STALE_HINT)
 def test_a_hint_of_a_checkpoint_that_is_not_there(log: Path, change: str, caplog: pytest.LogCaptureFixture) -> None:
     """Deltalake gives up at it; the commits say the same."""
@@ -135,6 +136,7 @@ def test_a_hint_of_a_checkpoint_that_is_not_there(log: Path, change: str, caplog
             delta(log.parent).read_snapshot()
 
 
+@pytest.mark.ci
 @pytest.mark.parametrize("part", [0.05, 0.3, 0.6, 0.9])
 def test_a_commit_that_was_cut_short(log: Path, part: float) -> None:
     """It has its number, so that it may have been committed: the file is named, and no older version is shown."""

@@ -570,6 +570,7 @@ def test_broken_metadata(tmp_path: Path, broken: dict[str, Any]) -> None:
     assert "<unknown>" not in text  # frames of a backtrace
 
 
+@pytest.mark.ci
 def test_a_table_in_an_object_store(s3: Any) -> None:
     options = s3.storage_options | {"allow_http": True}
     texts = options | {"allow_http": "true"}

@@ -270,6 +270,7 @@ KINDS = {
 }
 
 
+@pytest.mark.ci
 @pytest.mark.parametrize("seed", range(scaled(1)))
 def test_no_file_with_a_row_is_ruled_out(tmp_path: Path, seed: int) -> None:
     """Tables by deltalake with random values: the rows of each file decide."""

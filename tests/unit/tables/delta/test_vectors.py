@@ -218,6 +218,7 @@ def test_damaged_files(tmp_path: Path) -> None:
     assert positions(DeletionVector(stored, "a", str(tmp_path))) == [1, 5, 9]
 
 
+@pytest.mark.ci
 def test_bitmaps_that_are_made_to_harm(tmp_path: Path) -> None:
     """With a right checksum: contents that are out of order, too many, cut short or random never show rows."""
     rng = random.Random(3)

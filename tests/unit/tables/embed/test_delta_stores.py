@@ -243,6 +243,7 @@ def test_interrupt_while_the_commit_is_on_its_way(s3: Any, table: Any) -> None:
     check(s3, table, before)
 
 
+@pytest.mark.ci
 def test_store_that_creates_objects_over_others_is_refused(s3: Any, table: Any) -> None:
     keys = keys_of(s3)
     s3.conditions(ignored=["If-None-Match"])
@@ -283,6 +284,7 @@ def test_kill_at_any_request(s3: Any, objects: Mapping[str, bytes], stride: int)
             break
 
 
+@pytest.mark.ci
 def test_paths_of_a_table_are_quoted_in_its_log(s3: Any, table: Any) -> None:
     embed_table(table, ["id"])
     added = [action["add"]["path"] for action in actions(s3, 2) if "add" in action]

@@ -157,6 +157,7 @@ def test_deleted_rows_stay_deleted(tmp_path: Path) -> None:
     assert not embed_table(table, ["id"]).changed
 
 
+@pytest.mark.ci
 def test_several_specs_and_a_column_that_is_gone(tmp_path: Path) -> None:
     table = tables.make_iceberg(tmp_path, 1, partitioned=True)
     with tables.reload(table).update_spec() as update:
@@ -185,6 +186,7 @@ def test_several_specs_and_a_column_that_is_gone(tmp_path: Path) -> None:
     assert sorted(tables.reload(table).scan().to_arrow()["id"].to_pylist()) == rows
 
 
+@pytest.mark.ci
 def test_manifests_from_before_an_upgrade(tmp_path: Path) -> None:
     """Those of version 1 have no sequence numbers, which their entries need in a table of version 2."""
     table = tables.make_iceberg(tmp_path, 2, version=1, partitioned=True)
@@ -300,6 +302,7 @@ def test_encrypted_and_broken_files_stay(tmp_path: Path) -> None:
     assert "by the table's metadata" in reasons[plain(files[1].path)]
 
 
+@pytest.mark.ci
 @pytest.mark.parametrize("version", [1, 2])
 def test_values_of_double_partitions_stay_exact(tmp_path: Path, version: int) -> None:
     """Rows of such a partition have the value from the manifest, whose doubles pyiceberg reads in single precision."""

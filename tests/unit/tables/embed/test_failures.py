@@ -295,6 +295,7 @@ def test_a_commit_that_is_refused_for_its_own_sake(tmp_path: Path) -> None:
     assert tables.read_iceberg(table) == before
 
 
+@pytest.mark.ci
 def test_each_try_meets_another_writer(tmp_path: Path) -> None:
     table = tables.make_iceberg(tmp_path, 1)
     catalog, tries, late = table.catalog, [], 99

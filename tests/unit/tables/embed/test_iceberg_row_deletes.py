@@ -456,6 +456,7 @@ def test_what_is_refused_by_name(tmp_path: Path) -> None:
     assert read(table) == []
 
 
+@pytest.mark.ci
 @pytest.mark.parametrize("version", [1, 2])
 def test_snapshots_that_still_hold_rows_are_counted(tmp_path: Path, version: int) -> None:
     """Each of them is searched; of version 1 it is only known of the last one, as rows have no age there."""

@@ -385,6 +385,7 @@ def test_settings_of_the_caller_are_for_data_files(store: IcebergStore) -> None:
     )
 
 
+@pytest.mark.ci
 def test_a_file_system_of_the_caller_is_for_data_files(store: IcebergStore, tmp_path: Path) -> None:
     """It is used though the catalog has settings of the store: here for copies of the files."""
     import pyarrow.fs

@@ -243,6 +243,7 @@ def test_a_vector_in_a_table_of_version_2(tmp_path: Path) -> None:
     assert read(table) == without(1)
 
 
+@pytest.mark.ci
 @pytest.mark.parametrize("version", [2, 3])
 def test_many_delete_files_are_read_together(version: int, tmp_path: Path) -> None:
     """More than are in memory at a time, one of them damaged; what a dry run says is what the run does."""

@@ -74,6 +74,7 @@ def test_a_type_may_be_used_again_by_its_name() -> None:
     assert column.fields[2].annotations["logicalType"] == "uuid"
 
 
+@pytest.mark.ci
 def test_damaged_files_end_in_one_line_or_are_read() -> None:
     rng = random.Random(1)
     for _ in range(scaled(20)):

@@ -277,6 +277,7 @@ def test_settings_are_translated() -> None:
     assert translate_settings(given) == expected
 
 
+@pytest.mark.ci
 def test_a_table_of_a_catalog_in_s3(s3: Any, tmp_path: Path) -> None:
     from pyiceberg.catalog.sql import SqlCatalog
 

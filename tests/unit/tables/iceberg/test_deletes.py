@@ -308,6 +308,7 @@ VALUES: list[tuple[Any, pa.DataType, pa.DataType, list[Any], list[Any], list[int
 ]
 
 
+@pytest.mark.ci
 @pytest.mark.parametrize(("kind", "arrow", "stored", "values", "deleted", "expected"), VALUES)
 def test_equality_of_every_type(
     tmp_path: Path,

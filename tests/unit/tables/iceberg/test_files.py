@@ -37,6 +37,7 @@ def partitioned(catalog: Any) -> Any:
     return catalog.load_table("n.t")
 
 
+@pytest.mark.ci
 def test_every_snapshot_of_an_iceberg_table(catalog: Any, tmp_path: Path) -> None:
     table = partitioned(catalog)
     assert iceberg_files(table).files == []

@@ -30,6 +30,7 @@ def count(named: Any) -> int:
     return len(named.read_snapshot().files)
 
 
+@pytest.mark.ci
 def test_every_way_in(catalog: Any, table: Any, tmp_path: Path) -> None:
     settings = {"type": "sql", "uri": f"sqlite:///{tmp_path}/c.db", "warehouse": f"file://{tmp_path}/wh"}
     root, metadata = f"{tmp_path}/wh/n/t", table.metadata_location

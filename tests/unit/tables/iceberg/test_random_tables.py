@@ -73,6 +73,7 @@ def test_random_tables(tmp_path: Path) -> None:
     assert ruled_out > 10 * SEEDS
 
 
+@pytest.mark.ci
 def test_statistics_that_pyiceberg_writes(tmp_path: Path) -> None:
     """Of files of its own, whose values are of every type."""
     sql = pytest.importorskip("pyiceberg.catalog.sql")
