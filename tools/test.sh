@@ -8,7 +8,7 @@ set -uo pipefail
 # shellcheck source-path=SCRIPTDIR source=setup.sh
 . "$(dirname "$0")/setup.sh"
 
-CI_SHARES=8    # of CI's tests, and
+CI_SHARES=12   # of CI's tests, and
 LONG_SHARES=80 # of the long campaigns: CI runs one of each, so that it takes 20 minutes on two cores
 
 prepare test java c++

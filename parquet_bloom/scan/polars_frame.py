@@ -344,7 +344,7 @@ def import_polars() -> Any:
     try:
         import polars.io.plugins
     except ImportError:
-        raise ParquetBloomError("scan_polars needs polars 1.20 or newer, which is not installed") from None
+        raise ParquetBloomError("scan_polars needs polars 1.31 or newer, which is not installed") from None
     return polars
 
 
