@@ -23,7 +23,7 @@ import parquet_bloom.spark
 
 NUM_FILES = 100
 ROW_GROUPS_PER_FILE = 2
-NUM_ROWS = 2_000_000
+NUM_ROWS = 1_600_000
 FPP = 1e-4  # of 199 row groups without the id, hardly ever one is read in vain
 COLUMNS = ["request_id", "created"]
 FIRST, STEP = datetime(2026, 1, 1, tzinfo=UTC), timedelta(microseconds=7919)
