@@ -409,13 +409,10 @@ class LakeSurvey:
         for name in sorted(self._task.columns or ()):
             if advice.files and not any(one == name or one.startswith(f"{name}.") for one in names):
                 stored = name_stored_path(name)
+                if stored == name:
+                    raise UnknownColumnError("no such column in any file", column=name)
                 if stored not in names:
-                    what = (
-                        "such column in any file"
-                        if stored == name
-                        else "file stores such a path as a column of its own"
-                    )
-                    raise UnknownColumnError(f"no {what}", column=name)
+                    raise UnknownColumnError("no file stores such a path as a column of its own", column=name)
         return AdviceReport(
             paths=tuple(map(os.fsdecode, paths)),
             files=advice.files,

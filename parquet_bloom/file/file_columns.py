@@ -228,12 +228,16 @@ def _find_named_path(leaves: Sequence[AnyLeaf], name: str, ignore_case: bool) ->
     while at > 0:
         metadata = find_leaves(leaves, f"{name[:at]}.{METADATA}", ignore_case)
         if metadata and isinstance(metadata[0], SchemaLeaf):  # ORC files store no paths as columns
-            text = name[at + 1 :]
-            path = parse_path(f"${text}" if text.startswith("[") else text)
+            path = _parse_named_path(name[at + 1 :])
             found = find_variant_path(leaves, name[:at], path, ignore_case)  # type: ignore[arg-type]
             return [found.leaf] if found is not None and found.leaf is not None else []  # type: ignore[list-item]
         at = name.find(":", at + 1)
     return []
+
+
+def _parse_named_path(text: str) -> VariantPath:
+    """Parse what stands behind the colon of a path's name; it may begin with a position."""
+    return parse_path(f"${text}" if text.startswith("[") else text)
 
 
 def name_stored_path(name: str) -> str:
@@ -241,7 +245,7 @@ def name_stored_path(name: str) -> str:
     column, colon, text = name.partition(":")
     if not colon or not text or text.startswith(":"):
         return name
-    parts = parse_path(f"${text}" if text.startswith("[") else text).parts
+    parts = _parse_named_path(text).parts
     return ".".join([column, *(part for step in parts for part in (TYPED_VALUE, str(step))), TYPED_VALUE])
 
 
