@@ -79,7 +79,7 @@ DEBUG, SANITIZE, COVERAGE = switch("DEBUG"), sanitizers(), switch("COVERAGE")
 
 # no -march: the base modules must run on every processor of the platform
 compile_flags = ["/O2"] if WINDOWS else ["-O2", "-g0"]
-# Hashes took 1.4 to 1.6 times as long without; footers, whose module is the largest, took as long, and a quarter less to compile.
+# Hashes took 1.4 to 1.6 times as long without; footers took as long, and their module a quarter less to compile.
 loop_flags = [] if WINDOWS else ["-O3"]
 link_flags: list[str] = []
 macros: list[tuple[str, str | None]] = []

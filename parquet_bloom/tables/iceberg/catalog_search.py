@@ -57,17 +57,17 @@ def find_in_catalog(table: str, catalog: Catalog | str) -> Identifier:
         raise make_missing_error("Iceberg", "pyiceberg", table)
     require_catalog(catalog)
     folder = find_real(find_folder(table))
-    with named_errors(table):
-        opened = open_catalog(catalog, {})
+    with named_errors(table), open_catalog(catalog, {}) as opened:
         names = sorted(_list_tables(opened, ()))
-    called = os.path.basename(folder)
-    for some in ([name for name in names if name[-1] == called], [name for name in names if name[-1] != called]):
-        found = [name for name in some if _is_at(name, opened, folder)]
-        if len(found) > 1:
-            texts = " and ".join(".".join(name) for name in found)
-            raise ParquetBloomError(f"the catalog has several tables there, {texts}: give the name of one", path=table)
-        if found:
-            return found[0]
+        called = os.path.basename(folder)
+        for some in ([name for name in names if name[-1] == called], [name for name in names if name[-1] != called]):
+            found = [name for name in some if _is_at(name, opened, folder)]
+            if len(found) > 1:
+                texts = " and ".join(".".join(name) for name in found)
+                problem = f"the catalog has several tables there, {texts}: give the name of one"
+                raise ParquetBloomError(problem, path=table)
+            if found:
+                return found[0]
     problem = f"none of the {count(len(names), 'table')} of the catalog is there"
     raise ParquetBloomError(f"{problem}: give the table's name in its catalog", path=table)
 

@@ -6,7 +6,9 @@ import copy
 import datetime as dt
 import os
 import threading
-from collections.abc import Mapping
+import weakref
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -49,8 +51,9 @@ def require_catalog(catalog: object) -> None:
         raise ParquetBloomError(f"a catalog is pyiceberg's or the name of one, not {type(catalog).__name__}")
 
 
-def open_catalog(catalog: Catalog | str, properties: Mapping[str, object]) -> Catalog:
-    """Return a catalog, given itself or by its name in pyiceberg's configuration.
+@contextmanager
+def open_catalog(catalog: Catalog | str, properties: Mapping[str, object]) -> Iterator[Catalog]:
+    """Give a catalog: itself, or one of pyiceberg's configuration by its name, whose connections are closed at the end.
 
     Raises
     ------
@@ -58,9 +61,10 @@ def open_catalog(catalog: Catalog | str, properties: Mapping[str, object]) -> Ca
         The configuration does not say where it is. pyiceberg raises errors of its own otherwise.
     """
     if not isinstance(catalog, str):
-        return catalog
+        yield catalog
+        return
     try:
-        return catalogs.load_catalog(catalog, **properties)
+        opened = catalogs.load_catalog(catalog, **properties)
     except ValueError as error:
         if "--uri" not in str(error):  # an option of pyiceberg's own command
             raise
@@ -68,6 +72,10 @@ def open_catalog(catalog: Catalog | str, properties: Mapping[str, object]) -> Ca
         where = f"give it in pyiceberg's configuration (.pyiceberg.yaml), or as {variable}"
         problem = f"cannot read the Iceberg table: the catalog {catalog!r} has no uri; {where}"
         raise StorageError(problem) from error
+    try:
+        yield opened
+    finally:
+        opened.close()
 
 
 @dataclass(frozen=True)
@@ -87,7 +95,11 @@ class CatalogTable:
 
     def open(self) -> PyicebergTable:
         """Load the table, as it is now; raises as `open_catalog`."""
-        return _guard(open_catalog(self.catalog, self.properties)).load_table(self.identifier)
+        with ExitStack() as opened:
+            catalog = opened.enter_context(open_catalog(self.catalog, self.properties))
+            table = _guard(catalog).load_table(self.identifier)
+            weakref.finalize(table, opened.pop_all().close)  # its commits need the catalog
+        return table
 
     def __reduce__(self) -> tuple[object, ...]:
         if isinstance(self.catalog, str):
@@ -102,7 +114,10 @@ def _reopen(
     properties: dict[str, object],
 ) -> CatalogTable:
     kind, name, catalog_properties = settings
-    return CatalogTable(identifier, kind(name, **catalog_properties), properties)
+    catalog = kind(name, **catalog_properties)
+    table = CatalogTable(identifier, catalog, properties)
+    weakref.finalize(table, catalog.close)
+    return table
 
 
 def list_opened(catalog: Catalog) -> list[str]:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import argparse
 import contextlib
 import datetime as dt
+import gc
 import json
 import os
 import pickle
@@ -17,13 +19,14 @@ import pytest
 from support.scale import scaled
 
 from parquet_bloom.errors import ParquetBloomError, StorageError
-from parquet_bloom.tables.iceberg import iceberg_table
+from parquet_bloom.tables.iceberg import catalog_search, iceberg_table
 from parquet_bloom.tables.iceberg.iceberg_table import iceberg
 
 from .conftest import rows
 
 pytest.importorskip("sqlalchemy")
 sql = pytest.importorskip("pyiceberg.catalog.sql")
+Config = pytest.importorskip("pyiceberg.utils.config").Config
 
 
 def count(named: Any) -> int:
@@ -189,7 +192,8 @@ def test_settings_that_a_rest_catalog_sends_are_kept() -> None:
             return {**self.properties, **properties}
 
         def _response_to_table(self, identifier: Any, response: Any) -> Any:
-            return self._load_file_io({**response.metadata.properties, **response.config}, response.metadata_location)
+            properties = {**response.metadata.properties, **response.config}
+            return argparse.Namespace(io=self._load_file_io(properties, response.metadata_location))
 
         def load_table(self, identifier: Any) -> Any:
             metadata = SimpleNamespace(properties={"py-io-impl": "a.b", "endpoint": "evil"})
@@ -199,8 +203,36 @@ def test_settings_that_a_rest_catalog_sends_are_kept() -> None:
             return self._response_to_table(identifier, response)
 
     rest = Rest()
-    assert iceberg_table.CatalogTable("n.t", rest, {}).open() == {"own": "1", "sent": "2", "token": "of the place"}
-    assert "py-io-impl" in rest.load_table("n.t")  # the caller's catalog is as it was
+    opened: Any = iceberg_table.CatalogTable("n.t", rest, {}).open()
+    assert opened.io == {"own": "1", "sent": "2", "token": "of the place"}
+    assert "py-io-impl" in rest.load_table("n.t").io  # the caller's catalog is as it was
+
+
+@pytest.mark.skipif(not os.path.isdir("/proc/self/fd"), reason="open files are listed on Linux")
+def test_connections_to_a_catalog_that_was_opened_by_name_are_closed(
+    catalog: Any, table: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def count_connections() -> int:
+        links = [Path("/proc/self/fd", number) for number in os.listdir("/proc/self/fd")]
+        return sum(os.readlink(link) == f"{tmp_path}/c.db" for link in links if link.is_symlink())
+
+    monkeypatch.setenv("PYICEBERG_CATALOG__LAKE__URI", f"sqlite:///{tmp_path}/c.db")
+    # pyiceberg reads the environment when it is imported.
+    monkeypatch.setattr("pyiceberg.catalog._ENV_CONFIG", Config())
+    by_object = iceberg("n.t", catalog=catalog)
+    before = count_connections()
+    gc.disable()  # of what waits for the collector, each lookup would leave one
+    try:
+        for _ in range(3):
+            assert count(iceberg("n.t", catalog="lake")) == 2
+            assert count(pickle.loads(pickle.dumps(by_object))) == 2
+            assert count(catalog_search.open_at(f"{tmp_path}/wh/n/t", "lake")) == 2
+            with pytest.raises(StorageError):
+                count(iceberg("n.missing", catalog="lake"))
+        assert count_connections() == before
+    finally:
+        gc.enable()
+    assert count(by_object) == 2
 
 
 # ------------------------------------------------------------------------------------------------ nothing outside
