@@ -75,7 +75,7 @@ def make_lake(spark: SparkSession, lake: Path) -> None:
         "CAST(rand() * 1e6 AS INT) AS user_id",
         "rand() * 100 AS amount",
         # Stored as INT96, for which Spark does not use filters.
-        f"TIMESTAMP '{FIRST:%Y-%m-%d}' + id * INTERVAL '{STEP.microseconds / 1e6:.6f}' SECOND AS created",
+        f"timestamp_micros({int(FIRST.timestamp()) * 1_000_000} + id * {STEP.microseconds}) AS created",
     )
     rows_per_group = NUM_ROWS // NUM_FILES // ROW_GROUPS_PER_FILE
     rows.write.option("parquet.block.row.count.limit", rows_per_group).parquet(str(lake))
