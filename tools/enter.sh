@@ -10,9 +10,9 @@ system=$1
 shift
 mount --rbind /dev "$system/dev"
 mount -t proc proc "$system/proc"
-touch "$system/etc/resolv.conf"
+touch "$system/etc/resolv.conf" "$system/etc/hosts"
 mkdir -p "$system/etc/ssl/certs"
-for place in /etc/resolv.conf /etc/ssl/certs; do mount --bind "$place" "$system$place"; done
+for place in /etc/resolv.conf /etc/hosts /etc/ssl/certs; do mount --bind "$place" "$system$place"; done
 while [ "$1" != -- ]; do
     mkdir -p "$system$1"
     mount --bind "$1" "$system$1"

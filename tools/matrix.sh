@@ -23,6 +23,8 @@ sessions() { # PYTHON KEYWORDS
         enter+=("$system" "$root")
         for place in /usr/lib/jvm /etc/java-*; do [ ! -d "$place" ] || enter+=("$place"); done
         enter+=(-- env -C "$root" "PATH=$tools/bin:/usr/bin:/bin")
+        # Java looks the user's home up there.
+        [ -e "$system/etc/passwd" ] || echo root:x:0:0:root:/root:/bin/sh >"$system/etc/passwd"
         if [ ! -x "$tools/bin/nox" ]; then
             quietly "venv ${tools#"$root/"}" "${enter[@]}" "/usr/bin/python$1" -m venv "$tools" &&
                 quietly "pip install into ${tools#"$root/"}" "${enter[@]}" "$tools/bin/pip" install --quiet nox uv || return 1
