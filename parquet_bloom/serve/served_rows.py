@@ -123,6 +123,8 @@ class RowLookups:
         parts: list[bytes] = []
         size = 0
         for batch in rows.to_batches(max_chunksize=_ROWS_AT_A_TIME):
+            if not batch.num_rows:  # a part of no rows would leave a comma that JSON does not allow
+                continue
             part = encode_json([dict(zip(rows.column_names, row, strict=True)) for row in plain_rows(batch)])[1:-1]
             size += len(part)
             if size > self._settings.max_answer:

@@ -16,7 +16,7 @@ import pytest
 from parquet_bloom.lake.lake_index import LakeIndex
 from parquet_bloom.serve.served_rows import ARROW_STREAM, accepts_arrow
 
-from .conftest import Lake, Process
+from .conftest import Lake, Process, write
 
 ARROW = "application/vnd.apache.arrow.stream"
 
@@ -57,6 +57,16 @@ def test_rows_of_keys_in_their_order(lake: Lake, serve):
     response = service.post("/get", {"column": "id", "keys": [-6]}, headers={"accept": f"text/html, {ARROW};q=0.5"})
     table = pa.ipc.open_stream(response.content).read_all()
     assert (table.num_rows, table.column_names) == (0, ["id", "name"])
+
+
+@pytest.mark.ci
+def test_candidates_without_the_key(lake: Lake, serve):
+    for name in ("part-000a", "part-009a"):  # not indexed, so that they are read for every key, before and after its file
+        write(lake.folder / f"{name}.parquet", [0, 9999])
+    service = serve(lake.index, "--rows")
+    assert get(service, "id", [4321]) == [[4321, "n4321"]]
+    assert get(service, "id", [-5]) == []
+    assert get(service, "id", [9999, 4321]) == [[9999, "n9999"], [9999, "n9999"], [4321, "n4321"]]
 
 
 def test_rows_are_given_on_request_only(lake: Lake, serve, tmp_path: Path):
