@@ -16,7 +16,7 @@ from ..page.cell_states import FILTER, RANGE, READ, STATES, UNKNOWN, CellState
 from ..page.report_page import CellMap, Report, ReportTable, describe_states, shorten, write_page
 from ..redaction import shown_redacted
 from ..util.messages import count, count_of, format_bytes
-from .file_columns import name_stored_path
+from .file_columns import find_stored_path
 from .file_survey import FileSurvey, spread, survey
 from .filter_builder import FilterOptions
 from .tabular_report import Kind, TabularReport
@@ -101,8 +101,8 @@ class AdviceReport(TabularReport):
         for advice in self.columns:
             if advice.column == column:
                 return advice
-        stored = name_stored_path(column)
-        if stored != column:
+        stored = find_stored_path([advice.column for advice in self.columns], column)
+        if stored is not None:
             return self[stored]
         raise UnknownColumnError("no such column in any file", column=column)
 
@@ -408,11 +408,12 @@ class LakeSurvey:
         names = [column.column for column in columns]
         for name in sorted(self._task.columns or ()):
             if advice.files and not any(one == name or one.startswith(f"{name}.") for one in names):
-                stored = name_stored_path(name)
-                if stored == name:
-                    raise UnknownColumnError("no such column in any file", column=name)
-                if stored not in names:
+                column, _, path = name.partition(":")
+                if find_stored_path(names, name) is not None:
+                    continue
+                if column and path and not path.startswith(":"):
                     raise UnknownColumnError("no file stores such a path as a column of its own", column=name)
+                raise UnknownColumnError("no such column in any file", column=name)
         return AdviceReport(
             paths=tuple(map(os.fsdecode, paths)),
             files=advice.files,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections import OrderedDict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from functools import lru_cache
 from typing import NamedTuple, Protocol, TypeVar
@@ -223,15 +223,21 @@ def find_columns(leaves: Sequence[AnyLeaf], name: str, ignore_case: bool = False
     return find_leaves(leaves, name, ignore_case) or _find_named_path(leaves, name, ignore_case)
 
 
-def _find_named_path(leaves: Sequence[AnyLeaf], name: str, ignore_case: bool) -> list[AnyLeaf]:
-    at = name.find(":")
+def split_path_names(name: str) -> Iterator[tuple[str, str]]:
+    """Yield a column and the path behind it for each colon of a name such as `v:a.b`: both may have colons, too."""
+    at = name.find(":", 1)
     while at > 0:
-        metadata = find_leaves(leaves, f"{name[:at]}.{METADATA}", ignore_case)
-        if metadata and isinstance(metadata[0], SchemaLeaf):  # ORC files store no paths as columns
-            path = _parse_named_path(name[at + 1 :])
-            found = find_variant_path(leaves, name[:at], path, ignore_case)  # type: ignore[arg-type]
-            return [found.leaf] if found is not None and found.leaf is not None else []  # type: ignore[list-item]
+        yield name[:at], name[at + 1 :]
         at = name.find(":", at + 1)
+
+
+def _find_named_path(leaves: Sequence[AnyLeaf], name: str, ignore_case: bool) -> list[AnyLeaf]:
+    for column, text in split_path_names(name):
+        metadata = find_leaves(leaves, f"{column}.{METADATA}", ignore_case)
+        if metadata and isinstance(metadata[0], SchemaLeaf):  # ORC files store no paths as columns
+            path = _parse_named_path(text)
+            found = find_variant_path(leaves, column, path, ignore_case)  # type: ignore[arg-type]
+            return [found.leaf] if found is not None and found.leaf is not None else []  # type: ignore[list-item]
     return []
 
 
@@ -240,33 +246,38 @@ def _parse_named_path(text: str) -> VariantPath:
     return parse_path(f"${text}" if text.startswith("[") else text)
 
 
-def name_stored_path(name: str) -> str:
-    """Return what files call the column of a path of a Variant, such as `v:a.b`; other names as they are."""
-    column, colon, text = name.partition(":")
-    if not colon or not text or text.startswith(":"):
-        return name
-    parts = _parse_named_path(text).parts
-    return ".".join([column, *(part for step in parts for part in (TYPED_VALUE, str(step))), TYPED_VALUE])
+def find_stored_path(names: Sequence[str], name: str) -> str | None:
+    """Return which of the dotted names of columns is that of a path of a Variant, such as `v:a.b`; None if none is."""
+    for column, text in split_path_names(name):
+        if any(one.startswith(f"{column}.{TYPED_VALUE}.") for one in names):
+            steps = _parse_named_path(text).parts
+            stored = ".".join([column, *(part for step in steps for part in (TYPED_VALUE, str(step))), TYPED_VALUE])
+            return stored if stored in names else None
+    return None
 
 
 def _advise_path(leaves: Sequence[Named], name: str) -> str:
     """Return what to name instead of a Variant, or of a path in one that no column stores; "" if it is no Variant."""
-    column, colon, text = name.partition(":")
-    group = tuple(column.split("."))
-    depth, stored = len(group), []
-    if not {(*group, METADATA), (*group, VALUE)} <= {leaf.path for leaf in leaves}:
+    paths = {leaf.path for leaf in leaves}
+    for column in [name, *(column for column, _ in split_path_names(name))]:
+        group = tuple(column.split("."))
+        if {(*group, METADATA), (*group, VALUE)} <= paths:
+            break
+    else:
         return ""
+    depth, stored = len(group), []
     for leaf in leaves:
         steps = leaf.path[depth:]
         if leaf.path[:depth] == group and len(steps) % 2 and len(steps) > 1 and set(steps[::2]) == {TYPED_VALUE}:
             stored.append(f"{column}:{VariantPath(steps[1::2])}".replace(":$.", ":"))
+    text = name[len(column) + 1 :]
     path, _, typed = text.partition("::")
     if typed and f"{column}:{path}" in stored:
         return f"stored paths are named without a type: {column}:{path}"
     if stored:
         names = ", ".join(stored[:8]) + (", ..." if len(stored) > 8 else "")
         return f"the file stores these paths of the Variant as columns: {names}; an index takes any path"
-    if not colon:  # it may be a struct of such names
+    if not text:  # it may be a struct of such names
         return ""
     example = name if typed else f"{name}::STRING"
     return f"the file stores no path of the Variant as a column; an index takes any path: {example}, say"

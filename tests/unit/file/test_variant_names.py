@@ -64,6 +64,28 @@ def test_advice_takes_a_path(stored: Path, whole: Path) -> None:
             parquet_bloom.advise(whole, [name])
 
 
+def test_names_of_variants_may_have_colons(tmp_path: Path) -> None:
+    path = tmp_path / "colons.parquet"
+    documents = [{"a:b": {"c": number}} for number in range(100)]
+    table = pa.table({"x:v": make_variants(documents, {"a:b": {"c": pa.int64()}}), ":n": range(100)})
+    pq.write_table(table, path, row_group_size=50)
+    for name in ("x:v:a:b.c", "x:v:['a:b'].c"):
+        report = parquet_bloom.advise(path, [name])
+        assert [advice.column for advice in report.columns] == ["x:v.typed_value.a:b.typed_value.c.typed_value"]
+        assert report[name] == report.columns[0]
+        assert parquet_bloom.embed(path, [name], replace=True).filters
+    assert parquet_bloom.advise(path, [":n"])[":n"].verdict
+    for name in ("x:v:a", "x:v:a:b", "x:v:a:b.d"):
+        with pytest.raises(UnknownColumnError, match="no file stores such a path as a column of its own"):
+            parquet_bloom.advise(path, [name])
+        with pytest.raises(
+            UnknownColumnError, match=r"the file stores these paths of the Variant as columns: x:v:.*a:b.*c;"
+        ):
+            parquet_bloom.embed(path, [name])
+    with pytest.raises(UnknownColumnError, match="the file stores these paths"):
+        parquet_bloom.embed(path, ["x:v"])
+
+
 def test_keys_and_projections_are_told_what_paths_are_for(stored: Path) -> None:
     dataset = parquet_bloom.dataset(stored)
     said = (
