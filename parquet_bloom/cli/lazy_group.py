@@ -12,6 +12,7 @@ from click.shell_completion import CompletionItem
 
 _ALIKE = 0.66  # of names of up to ten letters: one or two of them differ
 _SUGGESTIONS = 3
+_SYNONYMS = {"on": ("key-column", "column"), "filter": ("where",), "select": ("columns",)}  # as in SQL and in Python
 
 
 def suggest(name: str, names: Iterable[str]) -> str:
@@ -21,6 +22,8 @@ def suggest(name: str, names: Iterable[str]) -> str:
     """
     bare = {one.lstrip("-"): one for one in names}
     word = name.lstrip("-")
+    if word in _SYNONYMS and word not in bare:
+        word = next((one for one in _SYNONYMS[word] if one in bare), "")
     begun = [one for one in bare if word and one.startswith(word)]
     likely = begun if len(begun) <= _SUGGESTIONS else []
     likely = likely or get_close_matches(word, bare, 1, _ALIKE)
