@@ -343,8 +343,10 @@ class _Reader:
             if isinstance(left, Subject):
                 source = self._source
                 is_quoted = not source.spark and '"' in source.tokens[self._index - 1]
-                hint = " (double quotes are for names, texts take single quotes)" if is_quoted else ""
-                raise PredicateError(f"a comparison of two columns{hint} is not supported; {_SUPPORTED}")
+                hint = (
+                    "double quotes are for names, texts take single quotes" if is_quoted else "texts take single quotes"
+                )
+                raise PredicateError(f"a comparison of two columns ({hint}) is not supported; {_SUPPORTED}")
             left, right, operator = right, left, _SWAPPED.get(operator, operator)
         if not isinstance(left, Subject):
             raise PredicateError(f"a comparison without a column is not supported; {_SUPPORTED}")

@@ -277,6 +277,17 @@ def test_bad_input_is_one_line_and_changes_nothing(lake, refused):
         ("index lookup x --colum id", "; did you mean '--column'? (see parquet-bloom index lookup --help)"),
         ("index lookup x --column id 5 --jsn", "'--jsn'; did you mean '--json'? (see parquet-bloom index lookup"),
         ("index lookup x --column id 5 -6x", "no such option '-6x'"),
+        *(
+            (
+                f"{command} --on id",
+                f"'--on'; did you mean '--key-column'? (see parquet-bloom {command.split()[0]} --help)",
+            )
+            for command in ("delete t", "erase lake", "find lake", "get lake", "locate lake", "upsert t --rows x")
+        ),
+        ("embed lake --on id", "'--on'; did you mean '--column'? (see parquet-bloom embed --help)"),
+        ("find lake --filter 'id = 1'", "; did you mean '--where'? (see parquet-bloom find --help)"),
+        ("find lake --select id", "; did you mean '--columns'? (see parquet-bloom find --help)"),
+        ("sweep lake --on x", "no such option '--on' (see parquet-bloom sweep --help)"),
         ("find lake --uri x", "no such option '--uri' (see parquet-bloom find --help)"),
         ("show lake --html x", "no such option '--html' (see parquet-bloom show --help)"),
         ("size --ids 3", "no such option '--ids' (see parquet-bloom size --help)"),
@@ -289,7 +300,10 @@ def test_bad_input_is_one_line_and_changes_nothing(lake, refused):
         ("index lookup x --column id 1 --timezone UTC --timezone UTC", "--timezone is given twice, and has one value"),
         # Targets
         ("embed x --in-place", "missing option '--column'"),
-        ("embed x --column id", "no target given: add -o PATH, --in-place or --dry-run"),
+        (
+            "embed x --column id",
+            "no target given: add -o PATH, --in-place or --dry-run; for a Delta or Iceberg table --commit (see",
+        ),
         ("embed x --column id -o y --in-place", "-o and --in-place exclude each other"),
         ("embed x --column id --in-place --fpp much", "'much' is not a valid float"),
         (

@@ -162,7 +162,7 @@ def embed(output: Output, given: EmbedOptions) -> int:
     _refuse(of_tables, "{} is for a table: add --commit")
     if not given.paths:
         raise make_missing_path()
-    target.require_one()
+    target.require_one("; for a Delta or Iceberg table --commit")
     filters = parse_columns(requested, FilterOptions(given.fpp, None, not given.exact_size))
     threads = max(1, processors() // jobs)
 

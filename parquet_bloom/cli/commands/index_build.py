@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 from collections.abc import Mapping
 from dataclasses import asdict
 from typing import Any, Literal
@@ -130,6 +131,8 @@ def create(output: Output, given: CreateOptions) -> int:
     row |= {"zone_rows": manifest.zone_rows or None, "settings": dict(manifest.settings)}
     with output.rows("indexes", CREATED_COLUMNS) as rows:
         rows.add(row | {"columns": manifest.columns, "lake": _roots(manifest.lake)})
+    files = "" if manifest.lake else " PATH..."
+    output.remark(f"it is empty; to index the files: parquet-bloom index append {shlex.quote(given.path)}{files}")
     return output.exit_code()
 
 

@@ -121,14 +121,14 @@ class RewriteTarget(CommandOptions):
     in_place: bool = flag("Replace the files themselves, each atomically.")
     dry_run: bool = flag("Write nothing, print what would be written. It is a row for each filter.")
 
-    def require_one(self) -> None:
-        """Reject a command without a target, or with two."""
+    def require_one(self, otherwise: str = "") -> None:
+        """Reject a command without a target, or with two; `otherwise` is what the error says besides."""
         if self.target == "-":
             raise usage_error("-o names a file or a folder, not standard output (./- is a file of that name)")
         if self.target is not None and self.in_place:
             raise usage_error("-o and --in-place exclude each other")
         if self.target is None and not self.in_place and not self.dry_run:
-            raise usage_error("no target given: add -o PATH, --in-place or --dry-run")
+            raise usage_error(f"no target given: add -o PATH, --in-place or --dry-run{otherwise}")
 
 
 class RowsTarget(CommandOptions):
