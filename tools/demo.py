@@ -5,21 +5,29 @@ and by a timestamp of the kind that Spark never skips by: without filters, by Sp
 Exits with an error when the answers differ.
 """
 
+from __future__ import annotations
+
 import os
 import random
+import signal
 import sys
 import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-
-from pyspark.sql import DataFrame, Row, SparkSession
+from types import FrameType
+from typing import TYPE_CHECKING
 
 import parquet_bloom
-import parquet_bloom.spark
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, Row, SparkSession
+
+    import parquet_bloom.spark
 
 NUM_FILES = 100
 ROW_GROUPS_PER_FILE = 2
@@ -52,6 +60,11 @@ appender.stderr.layout.pattern = %p %c{1}: %m%n%ex
 
 def start_spark(folder: Path) -> SparkSession:
     """Start a local Spark that keeps everything it writes in a folder, and logs errors only."""
+    # Not at the top: what pip has just installed is compiled by its first import, which takes seconds.
+    from pyspark.sql import SparkSession
+
+    import parquet_bloom.spark  # noqa: F401  # for the other functions
+
     (folder / "log4j2.properties").write_text(QUIET_LOG)
     os.environ["SPARK_CONF_DIR"] = str(folder)
     options = {
@@ -65,7 +78,21 @@ def start_spark(folder: Path) -> SparkSession:
         "spark.local.dir": str(folder / "scratch"),
         "spark.sql.warehouse.dir": str(folder / "warehouse"),
     }
-    return SparkSession.builder.master("local[*]").appName("parquet_bloom demo").config(map=options).getOrCreate()
+    builder = SparkSession.builder.master("local[*]").appName("parquet_bloom demo").config(map=options)  # type: ignore[arg-type]
+    # In the main thread Spark would handle Ctrl-C by a call within the call that goes on, and print hundreds of lines.
+    with ThreadPoolExecutor(1) as pool:
+        return pool.submit(builder.getOrCreate).result()
+
+
+def end(number: int, frame: FrameType | None) -> None:
+    """Handle Ctrl-C: end this process, and Spark before, which else writes on while its folder is deleted."""
+    context = sys.modules.get("pyspark.core.context")
+    gateway = context and context.SparkContext._gateway
+    if gateway:
+        gateway.proc.kill()
+        gateway.proc.wait()
+    print(" interrupted")
+    sys.exit(130)
 
 
 def make_lake(spark: SparkSession, lake: Path) -> None:
@@ -183,6 +210,7 @@ def rows_read(frame: DataFrame) -> int:
 
 
 if __name__ == "__main__":
+    signal.signal(signal.SIGINT, end)
     sys.stdout.reconfigure(line_buffering=True)  # type: ignore[union-attr]  # through a pipe, too
     with tempfile.TemporaryDirectory(prefix="parquet_bloom demo ", ignore_cleanup_errors=True) as name:
         problem = demo(Path(name))
