@@ -120,6 +120,8 @@ def describe_validation_errors(errors: Sequence[ErrorDetails]) -> str:
             where += f"[{part}]" if isinstance(part, int) else f".{part}" if where else str(part)
         text = str(error["msg"]).removeprefix("Value error, ")
         text = text[:1].lower() + text[1:]
+        if error["type"] == "missing" and not where:
+            text = "the request has no body: send a JSON object"
         problems.append(f"{where}: {text}" if where else text)
     if len(errors) > 3:
         problems.append(f"and {len(errors) - 3} more")

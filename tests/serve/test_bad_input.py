@@ -64,7 +64,8 @@ def typed(kind: Any, value: Any) -> bytes:
 # (status, part of the reason, method, path, body, headers beside JSON's type)
 CASES: list[tuple[int, str, str, str, bytes | None, dict[str, str]]] = [
     # no JSON
-    (422, "field required", "POST", "/lookup", b"", {}),
+    (422, "the request has no body: send a JSON object", "POST", "/lookup", b"", {}),
+    (422, "the request has no body: send a JSON object", "POST", "/append", None, {}),
     (400, "not JSON", "POST", "/lookup", b"{", {}),
     (400, "not JSON", "POST", "/lookup", b"{} {}", {}),
     (400, "not JSON", "POST", "/lookup", b"{'column': 1}", {}),
