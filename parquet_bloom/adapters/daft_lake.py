@@ -10,18 +10,19 @@ import datetime
 import operator
 from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 from contextlib import closing
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from ..scan.dataset import Dataset, Fragment, require_dataset
 from ..scan.model.split_plan import estimate_bytes
-from ..util.arrow_values import make_scalar
+from ..util.arrow_values import decode_dictionaries, make_scalar
 from ..util.threads import processors
 from .needed_library import needed_library
 
 with needed_library("daft", "DaftLake needs Daft 0.7 or newer", "'daft>=0.7'"):
+    from daft import DataType
     from daft.expressions.visitor import ExpressionVisitor, PredicateVisitor
     from daft.io.source import DataSource, DataSourceTask
     from daft.recordbatch import RecordBatch
@@ -60,15 +61,16 @@ class DaftLake(DataSource):  # type: ignore[misc]
     @property
     def schema(self) -> Schema:
         """The columns, in Daft's types."""
-        return Schema.from_pyarrow_schema(self._dataset.schema)
+        return _make_schema(_decode(self._dataset.schema))
 
     async def get_tasks(self, pushdowns: Pushdowns) -> AsyncIterator[DataSourceTask]:
         """Plan the query, and yield its tasks, in the order of files."""
         schema, filters = self._dataset.schema, pushdowns.filters
         expression = None if filters is None else FilterTranslation(schema).visit(filters)
         names = schema.names
-        if pushdowns.columns is not None:
-            needed = {*pushdowns.columns, *pushdowns.filter_required_column_names()}
+        filtered = set() if filters is None else _visit(_ColumnNames(), filters)
+        if pushdowns.columns is not None and filtered is not None:
+            needed = {*pushdowns.columns, *filtered}
             names = [name for name in names if name in needed] or names[:1]
         # With a filter the limit counts the rows that Daft's own filter leaves.
         limit = pushdowns.limit if filters is None else None
@@ -80,11 +82,11 @@ class DaftLake(DataSource):  # type: ignore[misc]
 
 class _LakeTask(DataSourceTask):  # type: ignore[misc]
     def __init__(self, part: Fragment, schema: pa.Schema, limit: int | None):
-        self._part, self._schema, self._limit = part, schema, limit
+        self._part, self._schema, self._limit = part, _decode(schema), limit
 
     @property
     def schema(self) -> Schema:
-        return Schema.from_pyarrow_schema(self._schema)
+        return _make_schema(self._schema)
 
     async def read(self) -> AsyncIterator[RecordBatch]:
         """Yield the rows."""
@@ -95,9 +97,38 @@ class _LakeTask(DataSourceTask):  # type: ignore[misc]
                     batch = batch.slice(0, remaining)
                     remaining -= batch.num_rows
                 if batch.num_rows:
-                    yield RecordBatch.from_arrow_record_batches([batch], self._schema)
+                    yield RecordBatch.from_arrow_record_batches([batch.cast(self._schema)], self._schema)
                 if remaining == 0:
                     return
+
+
+def _decode(schema: pa.Schema) -> pa.Schema:
+    """Return a schema without dictionaries, which Daft does not take."""
+    return pa.schema([field.with_type(decode_dictionaries(field.type)) for field in schema])
+
+
+def _make_schema(schema: pa.Schema) -> Schema:
+    return Schema.from_field_name_and_types([(field.name, _make_type(field.type)) for field in schema])
+
+
+def _make_type(arrow_type: pa.DataType) -> DataType:
+    """Return the type that Daft gives to rows of a type of Arrow."""
+    if not isinstance(arrow_type, pa.BaseExtensionType):
+        return DataType.from_arrow_type(arrow_type)
+    # A UUID is one in rows, and an unknown extension in a schema.
+    empty = pa.ExtensionArray.from_storage(arrow_type, pa.nulls(0, arrow_type.storage_type))
+    batch = pa.RecordBatch.from_arrays([empty], ["value"])
+    return RecordBatch.from_arrow_record_batches([batch], batch.schema).schema()["value"].dtype
+
+
+def _visit(visitor: ExpressionVisitor, expr: Expression) -> Any:
+    """Let a visitor visit an expression; None for one that Daft shows to no visitor, such as a struct's field."""
+    try:
+        return expr._expr.accept(visitor)
+    except ValueError as error:  # Daft says so in no other way
+        if not str(error).startswith("Visitor does not support"):
+            raise
+        return None
 
 
 class FilterTranslation(PredicateVisitor):  # type: ignore[misc]
@@ -111,6 +142,12 @@ class FilterTranslation(PredicateVisitor):  # type: ignore[misc]
     def __init__(self, schema: pa.Schema):
         self._schema = schema
         self._is_negated = False  # whether what holds is wanted where the expression is false
+
+    def visit(self, expr: Expression) -> _Known:
+        is_negated = self._is_negated
+        known: _Known = _visit(self, expr)
+        self._is_negated = is_negated  # also if a visit has ended early
+        return known
 
     def visit_and(self, left: Expression, right: Expression) -> _Known:
         return self._join([self.visit(left), self.visit(right)], is_any=self._is_negated)
@@ -239,10 +276,10 @@ def _is_exact(arrow_type: pa.DataType, comparison: str, value: object) -> bool:
         return isinstance(value, bool) and comparison in ("==", "!=")
     if pa.types.is_date32(arrow_type):
         return type(value) is datetime.date
+    if not pa.types.is_float64(arrow_type) or comparison != "==":
+        return False
     # Of floats only what NaN, and the zeros, do not come into.
-    return bool(
-        pa.types.is_float64(arrow_type) and type(value) in (int, float) and comparison == "==" and value == value
-    )
+    return value == value if type(value) is float else type(value) is int and abs(value) <= 1 << 53
 
 
 def _compare_moments(
@@ -300,13 +337,41 @@ class _ColumnOrLiteral(ExpressionVisitor):  # type: ignore[misc]
         return None
 
 
+class _ColumnNames(ExpressionVisitor):  # type: ignore[misc]
+    """Collects the names of all columns of an expression; Daft's own visitor cannot visit a long list of `is_in`."""
+
+    def visit_col(self, name: str) -> set[str]:
+        return {name}
+
+    def visit_lit(self, value: object) -> set[str]:
+        return set()
+
+    def visit_alias(self, expr: Expression, alias: str) -> set[str]:
+        return self._collect(expr)
+
+    def visit_cast(self, expr: Expression, dtype: object) -> set[str]:
+        return self._collect(expr)
+
+    def visit_function(self, name: str, args: list[Expression | list[Expression]]) -> set[str]:
+        return self._collect(args)
+
+    def visit_coalesce(self, args: list[Expression]) -> set[str]:
+        return self._collect(args)
+
+    def _collect(self, given: Expression | Sequence[Expression | list[Expression]]) -> set[str]:
+        if isinstance(given, list | tuple):
+            return set().union(*map(self._collect, given))
+        names: set[str] = self.visit(given)
+        return names
+
+
 def _find_column(expr: Expression) -> str | None:
     """Return the name of a bare column; None for other expressions."""
-    found = _ColumnOrLiteral().visit(expr)
+    found = _visit(_ColumnOrLiteral(), expr)
     return found[1] if found is not None and found[0] == "column" else None
 
 
 def _find_literal(expr: Expression) -> object:
     """Return the value of a literal; None for other expressions, and for null."""
-    found = _ColumnOrLiteral().visit(expr)
+    found = _visit(_ColumnOrLiteral(), expr)
     return found[1] if found is not None and found[0] == "literal" else None

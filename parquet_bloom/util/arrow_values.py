@@ -235,6 +235,21 @@ def _widen(arrow_type: pa.DataType) -> pa.DataType | None:
         if wide is None:
             return None
         fields.append(field.with_type(wide))
+    return _with_fields(arrow_type, fields)
+
+
+def decode_dictionaries(arrow_type: pa.DataType) -> pa.DataType:
+    """Return a type with the values' types in place of dictionaries."""
+    if pa.types.is_dictionary(arrow_type):
+        return decode_dictionaries(arrow_type.value_type)
+    given = [arrow_type.field(i) for i in range(arrow_type.num_fields)]
+    fields = [field.with_type(decode_dictionaries(field.type)) for field in given]
+    return arrow_type if fields == given else _with_fields(arrow_type, fields) or arrow_type
+
+
+def _with_fields(arrow_type: pa.DataType, fields: list[pa.Field]) -> pa.DataType | None:
+    """Return a nested type with other fields; None for one of a kind that is not known."""
+    types = pa.types
     if types.is_struct(arrow_type):
         return pa.struct(fields)
     if types.is_map(arrow_type):

@@ -5,11 +5,13 @@ from __future__ import annotations
 import asyncio
 import datetime
 import random
+import uuid
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 import parquet_bloom
@@ -66,6 +68,7 @@ def list_filters(rows: pa.Table) -> list[Any]:
         col("score") == float("nan"),
         col("score").is_in([0.0, 1.5]),
         col("score") == 1,
+        col("score") == (1 << 60) + 1,  # which no double is
         col("name").is_null() & (col("id") < 20_000),
         ~col("name").is_null() & (col("id") < 900),
         col("name") != names[8],
@@ -167,6 +170,59 @@ def test_joins_with_columns_that_come_later(lake: Path, rows: pa.Table) -> None:
     assert joined == {"note": ["a", "b", "c"], "row": [40, 41, 42]}
     grouped = frame.join(few, on="id").groupby("note").agg(col("row").max()).sort("note").to_pydict()
     assert grouped == {"note": ["a", "b", "c"], "row": [40, 41, 42]}
+
+
+def test_many_ids_and_few_columns(lake: Path, rows: pa.Table) -> None:
+    """Daft shortens short lists to comparisons, and cannot tell the columns of a long one."""
+    ids = rows["id"].to_pylist()[100:300]
+    frame = DaftLake(parquet_bloom.dataset(lake)).read()
+    assert rows_of(frame.where(col("id").is_in(ids)).select("row")) == [*range(100, 300)]
+    assert tasks_of(lake, col("id").is_in(ids), ["row"])[0].schema.column_names() == ["row", "id"]
+
+
+@pytest.fixture(scope="module")
+def odd_types(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A file of types that Daft does not take from Arrow as they are."""
+    uuids = pa.array([uuid.UUID(int=row).bytes for row in range(50)], pa.uuid())
+    labels = pa.array([f"l{row % 3}" for row in range(50)]).dictionary_encode()
+    table = pa.table(
+        {
+            "row": range(50),
+            "uuid": uuids,
+            "label": labels,
+            "point": pa.StructArray.from_arrays([pa.array(range(50)), labels], ["x", "label"]),
+            "labels": pa.ListArray.from_arrays(pa.array(range(51), pa.int32()), labels),
+        }
+    )
+    path = tmp_path_factory.mktemp("types") / "a.parquet"
+    pq.write_table(table, path, row_group_size=10)
+    return path
+
+
+def test_rows_of_odd_types_are_those_of_daft_alone(odd_types: Path) -> None:
+    ours, theirs = DaftLake(parquet_bloom.dataset(odd_types)).read(), daft.read_parquet(str(odd_types))
+    assert ours.schema() == theirs.schema()
+    assert ours.to_pydict() == theirs.to_pydict()
+    assert ours.where(col("label") == "l1").count_rows() == 17
+
+
+@pytest.mark.parametrize(
+    "filter", [col("point")["x"] == 7, ~(col("point")["x"] != 7), (col("point")["x"] == 7) & (col("row") < 9)], ids=str
+)
+def test_fields_of_structs_are_left_to_daft(odd_types: Path, filter: Any) -> None:
+    frame = DaftLake(parquet_bloom.dataset(odd_types)).read()
+    assert frame.where(filter).select("row").to_pydict() == {"row": [7]}
+
+
+def test_what_is_beside_a_field_of_a_struct_chooses_files(lake: Path, rows: pa.Table) -> None:
+    id = rows["id"][777].as_py()
+    unknown = col("tags")[0] == "t1"
+    assert files_of(tasks_of(lake, (col("id") == id) & unknown)) == ["02.parquet"]
+    schema = pa.schema({"id": pa.int64(), "point": pa.struct({"x": pa.int64()})})
+    field = col("point")["x"] == 7
+    assert FilterTranslation(schema).visit(field) is None
+    assert FilterTranslation(schema).visit((col("id") == 5) | field) is None
+    assert str(FilterTranslation(schema).visit(~(~(col("id") == 5) | field))) == "(id == 5)"
 
 
 def test_only_a_dataset_is_taken() -> None:
