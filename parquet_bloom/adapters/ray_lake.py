@@ -93,9 +93,10 @@ class RayLake(Datasource):  # type: ignore[misc]
         if columns is not None:
             schema = pa.schema([schema.field(name) for name in columns])
         # Ray takes a number for exact, and counts rows by it.
-        is_exact = self._where is None and self._predicate_expr is None and self._dataset.table is None
+        whole, table = self._whole, self._dataset.table
+        is_exact = whole is None or (isinstance(whole, Fragment) and whole.filter is None and table is None)
         tasks = []
-        for part in (self._whole and self._whole.split(max(1, parallelism))) or [None]:
+        for part in (whole and whole.split(max(1, parallelism))) or [None]:
             files = self._plan_files(part)
             metadata = BlockMetadata(
                 num_rows=count_all_rows(files) if is_exact else None,

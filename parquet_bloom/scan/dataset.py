@@ -424,6 +424,11 @@ class Fragment(ds.Fragment):  # type: ignore[misc]
         return self._plan
 
     @property
+    def filter(self) -> pc.Expression | None:
+        """Which rows of the selected row groups there are; None for all."""
+        return self._query.filter
+
+    @property
     def path(self) -> str:
         """Path of the first file; empty if the dataset has no files."""
         return self._plan.files[0].path if self._plan.files else ""

@@ -94,6 +94,10 @@ def test_a_lookup_has_a_task_for_the_files_that_may_match(lake: Path, rows: pa.T
     assert len(tasks) == 5
     assert sum(task.metadata.num_rows for task in tasks) == len(rows)
     assert sum(task.metadata.size_bytes for task in tasks) == whole.estimate_inmemory_data_size()
+    filtered = RayLake(parquet_bloom.dataset(lake).filter(pc.field("id") == rows["id"][777].as_py()))
+    (task,) = filtered.get_read_tasks(8)
+    assert task.metadata.num_rows is None  # Ray would count the row group's
+    assert [block.num_rows for block in task()] == [1]
 
 
 def test_no_row_leaves_the_columns(lake: Path) -> None:
