@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
 from ..errors import ParquetBloomError, UnknownColumnError
 from ..scan.dataset import Dataset, dataset
-from ..scan.named_columns import select_columns
+from ..scan.named_columns import make_names_error, select_columns
 from .needed_library import needed_library
 
 with needed_library("dbt", "the plugin for dbt needs dbt-duckdb", "dbt-duckdb"):
@@ -36,8 +37,10 @@ class Plugin(BasePlugin):  # type: ignore[misc]
         if path is None and source_config.get("index") is None:
             problem = "it has no path: write the lake's below its meta, as path: lake/events"
             raise ParquetBloomError(problem, path=f"source {source_config.table_name()}")
+        if isinstance(columns, str):
+            raise make_names_error(columns)
         values = source_config.as_dict()
-        given = [one.format(**values) for one in path] if isinstance(path, list) else path and path.format(**values)
+        given = [_fill(one, values) for one in path] if isinstance(path, list) else path and _fill(path, values)
         options = {name: source_config[name] for name in _OPTIONS if name in source_config}
         opened = dataset(given, **options)
         where = source_config.get("where")
@@ -53,6 +56,15 @@ class Plugin(BasePlugin):  # type: ignore[misc]
     def default_materialization(self) -> str:
         """Return what dbt makes of a source: a view, through which filters get to the dataset."""
         return "view"
+
+
+def _fill(path: str, values: Mapping[str, object]) -> str:
+    try:
+        return path.format(**values)
+    except KeyError as error:
+        choice = "write {schema}, {name} or {identifier}"
+        problem = f"it has {{{error.args[0]}}}, which a source does not have; {choice}"
+        raise ParquetBloomError(problem, path=path) from error
 
 
 _OPTIONS = ("index", "zones", "partitioning", "storage_options")

@@ -124,6 +124,8 @@ where a.id = {id} and b.id = {id}""",
         ('{path: "LAKE", columns: [id, nothing]}', "one of these is no column of the source: id, nothing"),
         ('{path: "LAKE", where: "id = = 5"}', "id = = 5"),
         ('{path: "LAKE/nothing"}', "LAKE/nothing"),
+        ('{path: "LAKE", columns: id}', "columns must be a list of names, got a string; give ['id']"),
+        ('{path: "LAKE/{year}"}', "it has {year}, which a source does not have"),
     ],
 )
 def test_an_error_says_what_is_wrong(run: Run, lake: Path, config: str, error: str) -> None:
