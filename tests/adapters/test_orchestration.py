@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import glob
 import os
 import runpy
 import subprocess
@@ -92,6 +93,18 @@ def test_datasets_reads_the_files_that_prune_has_selected(paths: dict[str, str],
     files = select_files(paths)
     found = datasets.load_dataset("parquet", data_files=files, split="train", cache_dir=str(tmp_path / "cache"))
     assert found["request_id"][:] == [f"r2-{row}" for row in range(ROWS)]
+
+
+def test_datasets_takes_paths_for_patterns(tmp_path: Path) -> None:
+    datasets = pytest.importorskip("datasets", reason="tools/adapters.sh installs it")
+    for name in ("a[1]", "b*c", "ü %20"):
+        (tmp_path / "lake" / name).mkdir(parents=True)
+        pq.write_table(pa.table({"id": [7, 8]}), tmp_path / "lake" / name / "f.parquet")
+    files = list(parquet_bloom.prune(tmp_path / "lake", "id = 7").selected)
+    assert len(files) == 3
+    escaped = [glob.escape(path) for path in files]
+    found = datasets.load_dataset("parquet", data_files=escaped, split="train", cache_dir=str(tmp_path / "cache"))
+    assert found["id"][:] == [7, 8] * 3
 
 
 def select_files(paths: dict[str, str]) -> list[str]:
