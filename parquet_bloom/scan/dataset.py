@@ -690,7 +690,7 @@ def semi_join(dataset: Dataset, keys: Values | Rows, on: str) -> Scan:
     ----------
     dataset : the large side.
     keys : the keys of the small side: an Arrow array or column, a pandas or polars Series, or any collection; or a
-        table or data frame with a column of the same name.
+        table, data frame, stream or scan with a column of the same name.
     on : the key's column in the dataset.
 
     Raises
@@ -707,10 +707,14 @@ def semi_join(dataset: Dataset, keys: Values | Rows, on: str) -> Scan:
     1
     """
     require_dataset(dataset)
+    if hasattr(keys, "__arrow_c_stream__") and not hasattr(keys, "__len__"):
+        keys = pa.table(keys)  # a stream of rows, such as another scan's
     names = getattr(keys, "column_names", getattr(keys, "columns", None))
     if names is not None:
         if on not in list(names):
             raise ParquetBloomError(f"the table of keys has no column {on!r}")
         frame: Any = keys  # of any library
         keys = frame[on]
+        if hasattr(keys, "columns"):  # DuckDB's are relations, too
+            keys = pa.table(keys)[on]
     return dataset.scan(In(on, from_collection(keys)))

@@ -268,8 +268,8 @@ def _select(table: pa.Table, names: Sequence[str]) -> pa.Table:
 
 
 def _is_frame(keys: object) -> bool:
-    """Return whether keys are a DataFrame of pandas, polars, DuckDB or others: named columns that Arrow can read."""
-    return hasattr(keys, "__arrow_c_stream__") and hasattr(keys, "columns")
+    """Return whether keys are a DataFrame of pandas, polars, DuckDB or others, or a scan: rows that Arrow can read."""
+    return hasattr(keys, "__arrow_c_stream__") and (hasattr(keys, "columns") or not hasattr(keys, "__len__"))
 
 
 def _read_frame(frame: object, names: Sequence[str]) -> Iterator[pa.Table]:

@@ -13,6 +13,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import parquet_bloom
+from parquet_bloom.errors import ParquetBloomError
 
 TABLE = pa.table({"k": range(100), "text": [f"t{i}" for i in range(100)]})
 
@@ -53,6 +54,25 @@ def test_duckdb_finds_scans_by_the_name_of_a_variable(lake):
     one, many = dataset.scan("k < 20"), parquet_bloom.semi_join(dataset, [5, 99, 500], "k")  # noqa: F841  # found by its name
     assert duckdb.sql("SELECT k, text FROM one JOIN many USING (k, text)").fetchall() == [(5, "t5")]
     assert duckdb.sql("SELECT text FROM many WHERE k > 5 ORDER BY k").fetchall() == [("t99",)]
+
+
+def test_keys_of_a_join_come_from_whatever_exports_rows(lake):
+    dataset = parquet_bloom.dataset(lake)
+    rows = pa.table({"text": ["a", "b", "c"], "k": [5, 99, None]})
+    small = {
+        "scan": dataset.scan("k IN (5, 99)", ["k"]),
+        "reader": rows.to_reader(),
+        "relation": duckdb.sql("SELECT * FROM rows"),
+        "polars": pl.DataFrame(rows),
+        "table": rows,
+    }
+    for name, keys in small.items():
+        found = parquet_bloom.semi_join(dataset, keys, "k").to_arrow()
+        assert found["k"].to_pylist() == [5, 99], name
+    assert dataset.locate("k", dataset.scan("k IN (5, 99)", ["text", "k"]))["key"].to_pylist() == [5, 99]
+    assert dataset.locate(["k", "text"], dataset.scan("k = 5")).num_rows == 1
+    with pytest.raises(ParquetBloomError, match="the table of keys has no column 'x'"):
+        parquet_bloom.semi_join(dataset, dataset.scan(), "x")
 
 
 def test_duckdb_still_hands_its_filters_to_a_dataset(lake):
