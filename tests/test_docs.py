@@ -125,6 +125,23 @@ def test_every_name_of_the_root_has_an_example():
     assert [name for name, text in texts.items() if "+SKIP" in text] == ["iceberg"]
 
 
+def test_every_public_function_has_an_example():
+    public = [getattr(importlib.import_module(module), "__all__", ()) for module in PUBLIC]
+    functions = {
+        f"{module}.{name}": getattr(importlib.import_module(module), name)
+        for module, names in zip(PUBLIC, public, strict=True)
+        for name in names
+    }
+    # Those take what only this package's own code has.
+    internal = {f"parquet_bloom.{name}" for name in ("orc.is_orc", "orc.keying", "orc.keying_of", "zones.keying")}
+    without = {
+        name
+        for name, value in functions.items()
+        if inspect.isfunction(value) and ">>>" not in (inspect.getdoc(value) or "")
+    }
+    assert without == internal
+
+
 @pytest.mark.ci
 def test_examples_of_docstrings_give_what_they_say(docstrings, tmp_path):
     assert len(docstrings) > 40

@@ -335,6 +335,12 @@ def hash_values(values: Values | ArrowScalar, type: pa.DataType | None = None) -
     Notes
     -----
     Source: Parquet format, BloomFilter.md and Encodings.md (PLAIN, without the length in front of BYTE_ARRAY).
+
+    Examples
+    --------
+    >>> from parquet_bloom import filter
+    >>> filter.hash_values([1401181143]).dtype
+    dtype('uint64')
     """
     hashes = [hash_array(array) for array in chunks_of(values, type)]
     if len(hashes) == 1:

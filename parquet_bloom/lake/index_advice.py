@@ -176,6 +176,12 @@ def advise_index(
     ------
     ParquetBloomError
         There are no files, a setting is out of range, or a sampled file cannot be read, or has no such column.
+
+    Examples
+    --------
+    >>> from parquet_bloom import lake
+    >>> lake.advise_index("lake", "id").recommended
+    'row_group'
     """
     (key,) = layouts.parse_columns(column)
     considered = [

@@ -135,6 +135,14 @@ def verify(
     ------
     ParquetBloomError
         The file or its footer cannot be read. Problems of filters are reported, not raised.
+
+    Examples
+    --------
+    >>> import pyarrow.orc
+    >>> from parquet_bloom import orc
+    >>> pyarrow.orc.write_table(pyarrow.table({"id": [1, 2]}), "ids.orc")
+    >>> print(orc.verify("ids.orc"))
+    ids.orc: no filters
     """
     with open(path, filesystem, storage_options=storage_options) as file:
         report = VerifyReport(file.path)

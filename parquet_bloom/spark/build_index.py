@@ -95,6 +95,11 @@ def build_index(
         Another writer is at work.
     ParquetBloomError
         A setting differs from that of the index, or the Spark job failed; the index is unchanged.
+
+    Examples
+    --------
+    >>> from parquet_bloom import spark as bloom  # doctest: +SKIP
+    >>> bloom.build_index(spark, "lake", ["id"], "ids.index")  # doctest: +SKIP
     """
     if layout != layouts.POSTINGS:
         problem = f"Spark builds indexes of the layout 'postings', not {layout!r}: append to others by LakeIndex.append"

@@ -61,6 +61,11 @@ def delete(
     ------
     ConcurrentChangeError, PredicateError, UnknownColumnError, ParquetBloomError
         As `parquet_bloom.delete`; also if the Spark job failed. Nothing was committed.
+
+    Examples
+    --------
+    >>> from parquet_bloom import spark as bloom  # doctest: +SKIP
+    >>> print(bloom.delete(spark, "events", [4, 5], on="id"))  # doctest: +SKIP
     """
     check_arguments(mode, retries, appended)
     search = ExecutorSearch(spark, keys, on, where, dialect, timezone)

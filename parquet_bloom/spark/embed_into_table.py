@@ -56,6 +56,11 @@ def embed_table(
     ------
     ConcurrentChangeError, ParquetBloomError
         As `parquet_bloom.embed_table`; also if the Spark job failed.
+
+    Examples
+    --------
+    >>> from parquet_bloom import spark as bloom  # doctest: +SKIP
+    >>> print(bloom.embed_table(spark, "events", ["id"]))  # doctest: +SKIP
     """
     requested = parse_columns(columns, FilterOptions(fpp))
     options = TableOptions(requested, where, max_files, max_bytes, commit_bytes, retries, set_property, dry_run)

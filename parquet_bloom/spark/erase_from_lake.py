@@ -66,6 +66,11 @@ def erase(
         Some files could not be written anew, and are as they were: `report` says which rows of the others are gone.
     ManagedTableError, PredicateError, UnknownColumnError, ParquetBloomError
         As `parquet_bloom.erase`; also if the Spark job failed.
+
+    Examples
+    --------
+    >>> from parquet_bloom import spark as bloom  # doctest: +SKIP
+    >>> print(bloom.erase(spark, "lake", [1401181143], on="id"))  # doctest: +SKIP
     """
     search = ExecutorSearch(spark, keys, on, where, dialect, timezone)
     resolved = resolve_paths(lake)

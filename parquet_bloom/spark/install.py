@@ -59,6 +59,11 @@ def install(
         The index does not exist.
     BrokenIndexError
         The index is corrupt.
+
+    Examples
+    --------
+    >>> from parquet_bloom import spark as bloom  # doctest: +SKIP
+    >>> bloom.install(spark.read.parquet("lake")).createOrReplaceTempView("lake")  # doctest: +SKIP
     """
     frame = _resolve_frame(table)
     lake_index = None if index is None else open_index(index, storage_options)

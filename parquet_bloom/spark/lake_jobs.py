@@ -248,6 +248,11 @@ def advise(
         No file has one of the columns.
     ParquetBloomError
         The Spark job failed.
+
+    Examples
+    --------
+    >>> from parquet_bloom import spark as bloom  # doctest: +SKIP
+    >>> print(bloom.advise(spark, "lake"))  # doctest: +SKIP
     """
     _, entries = find_files(paths, storage_options)
     files = [entry.path for entry in entries]
@@ -294,6 +299,11 @@ def verify(
         No file has one of the columns.
     ParquetBloomError
         The Spark job failed.
+
+    Examples
+    --------
+    >>> from parquet_bloom import spark as bloom  # doctest: +SKIP
+    >>> print(bloom.verify(spark, "lake"))  # doctest: +SKIP
     """
     started = time.perf_counter()
     names = None if columns is None else tuple([columns] if isinstance(columns, str) else columns)

@@ -125,6 +125,11 @@ def locate(
         Spark has no type for the column.
     StorageError
         There are no such files, or no index.
+
+    Examples
+    --------
+    >>> from parquet_bloom import spark as bloom  # doctest: +SKIP
+    >>> bloom.locate(spark, "lake", "id", spark.createDataFrame([(1401181143,)], ["id"])).show()  # doctest: +SKIP
     """
     if not isinstance(keys, DataFrame):
         raise ParquetBloomError(f"keys must be a Spark DataFrame, got {type(keys).__name__}")

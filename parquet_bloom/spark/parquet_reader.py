@@ -181,6 +181,11 @@ def explain_prune(
     ------
     PredicateError
         Spark does not understand the condition, or it cannot be evaluated on the files; the message says why.
+
+    Examples
+    --------
+    >>> from parquet_bloom import spark as bloom  # doctest: +SKIP
+    >>> print(bloom.explain_prune(spark.read.parquet("lake"), "id = 1401181143").explain())  # doctest: +SKIP
     """
     planner = ScanPlanner(probe_on, cache=cache, storage_options=storage_options)
     check_frame(df)

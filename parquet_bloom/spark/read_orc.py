@@ -283,6 +283,11 @@ def read_orc(
         The path is in a Delta, Iceberg or Hudi table: its old files would return removed rows.
     StorageError
         The path does not exist.
+
+    Examples
+    --------
+    >>> from parquet_bloom import spark as bloom  # doctest: +SKIP
+    >>> bloom.read_orc(spark, "orc_lake", "id = 1401181143").show()  # doctest: +SKIP
     """
     planner = ScanPlanner(probe_on, max_fraction, None, storage_options, False, fresh=True)
     paths = path_list(paths)

@@ -81,6 +81,11 @@ def upsert(
     ------
     PredicateError, UnknownColumnError, ConcurrentChangeError, ParquetBloomError
         As `parquet_bloom.upsert`; also if the Spark job failed. Nothing was committed.
+
+    Examples
+    --------
+    >>> from parquet_bloom import spark as bloom  # doctest: +SKIP
+    >>> print(bloom.upsert(spark, "events", spark.read.parquet("changes"), on="id"))  # doctest: +SKIP
     """
     started = time.perf_counter()
     names = check_arguments(on, when_matched, retries)

@@ -57,6 +57,11 @@ def write_options(columns: Columns, fpp: float = 0.01, ndv: int | Mapping[str, i
     Types: BOOLEAN columns get a filter without any bit set, which readers have to ignore, as this package does. INT96
     timestamps get one that Spark never probes, but `read_parquet` does. Zeros are hashed with their sign, so that Spark
     may miss -0.0 when it looks for 0.0; `embed` writes both.
+
+    Examples
+    --------
+    >>> from parquet_bloom import spark as bloom  # doctest: +SKIP
+    >>> df.write.options(**bloom.write_options(["id"], ndv=100_000)).parquet("lake")  # doctest: +SKIP
     """
     requested = _apply_ndv(parse_columns(columns, FilterOptions(fpp)), ndv)
     _check_names(requested)

@@ -110,6 +110,12 @@ def lance_filter(values: Values | ArrowScalar, items: int = 8192, probability: f
     ------
     UnsupportedTypeError
         Booleans, and nested types.
+
+    Examples
+    --------
+    >>> from parquet_bloom import zones
+    >>> len(zones.lance_filter([1401181143]))
+    32768
     """
     bitset = np.zeros(lance_num_bytes(items, probability), np.uint8)
     for array in chunks_of(values):

@@ -60,6 +60,12 @@ def register(spark: SparkSession) -> None:
     files are ignored (there is no mergeSchema), and columns that a file lacks are null. A given schema is used
     unchanged. Rows and types are those of `spark.read.parquet`; a column that pyarrow cannot read as Spark does fails
     the query with a one-line error, and can be left out by `columns`.
+
+    Examples
+    --------
+    >>> from parquet_bloom import spark as bloom  # doctest: +SKIP
+    >>> bloom.register(spark)  # doctest: +SKIP
+    >>> spark.read.format("parquet_bloom").option("prune", "id = 1401181143").load("lake")  # doctest: +SKIP
     """
     settings = read_settings(spark)
     parallelism = _parallelism(spark)

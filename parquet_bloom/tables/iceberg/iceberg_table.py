@@ -397,6 +397,11 @@ def iceberg_files(
     ParquetBloomError
         pyiceberg is missing, there is no such snapshot, the metadata is not understood, a file is outside of the
         table's location, or the location is not the given folder.
+
+    Examples
+    --------
+    >>> from parquet_bloom import tables
+    >>> tables.iceberg_files(catalog.load_table("db.events"))  # doctest: +SKIP
     """
     given = iceberg(table, snapshot_id=snapshot_id, properties=properties, outside=outside)
     return TableFiles.of(given.read_snapshot(), outside)
