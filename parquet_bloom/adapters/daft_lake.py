@@ -19,9 +19,10 @@ from ..scan.dataset import Dataset, Fragment, require_dataset
 from ..scan.model.split_plan import estimate_bytes
 from ..util.arrow_values import decode_dictionaries, make_scalar
 from ..util.threads import processors
-from .needed_library import needed_library
+from .needed_library import needed_library, require_release
 
-with needed_library("daft", "DaftLake needs Daft 0.7 or newer", "'daft>=0.7'"):
+with needed_library("daft", "DaftLake needs Daft 0.7.10 or newer", "'daft>=0.7.10'"):
+    import daft
     from daft import DataType
     from daft.expressions.visitor import ExpressionVisitor, PredicateVisitor
     from daft.io.source import DataSource, DataSourceTask
@@ -31,6 +32,9 @@ with needed_library("daft", "DaftLake needs Daft 0.7 or newer", "'daft>=0.7'"):
 if TYPE_CHECKING:
     from daft import Expression
     from daft.io.pushdowns import Pushdowns
+
+# Before, tasks are not made and read asynchronously.
+require_release("DaftLake", "daft", daft.__version__, "0.7.10")
 
 _TASK_BYTES = 64 << 20  # of files, that a task reads at most
 

@@ -1,9 +1,12 @@
-"""What an adapter says where the library that it is for is not installed."""
+"""What an adapter says where the library that it is for is not installed, or too old."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager
+
+from ..errors import ParquetBloomError
 
 
 @contextmanager
@@ -21,3 +24,21 @@ def needed_library(name: str, what: str, requirement: str) -> Iterator[None]:
     except ModuleNotFoundError:
         problem = f"{what}, which is not installed: pip install {requirement}"
         raise ModuleNotFoundError(problem, name=name) from None
+
+
+def require_release(what: str, package: str, version: str, oldest: str) -> None:
+    """Raise ParquetBloomError where a library is of an older release than an adapter works with.
+
+    Parameters
+    ----------
+    what : needs the library, for people.
+    package : for pip.
+    version : that is installed.
+    oldest : that will do.
+    """
+    needed = [int(part) for part in oldest.split(".")]
+    given = [int(part) for part in re.findall(r"\d+", version)[: len(needed)]]
+    if given < needed:
+        raise ParquetBloomError(
+            f"{what} needs {package} {oldest} or newer, got {version}: pip install '{package}>={oldest}'"
+        )

@@ -23,9 +23,9 @@ from ..scan.scan import Scan
 from ..scan.scan_options import ScanOptions
 from ..scan.sent_source import Files, SentSource, find_candidates
 from ..tables.table_part import TablePart
-from .needed_library import needed_library
+from .needed_library import needed_library, require_release
 
-with needed_library("ray", "RayLake needs Ray Data", "'ray[data]'"):
+with needed_library("ray", "RayLake needs Ray Data 2.56 or newer", "'ray[data]>=2.56'"):
     import ray
     from ray.data import Datasource, ReadTask
     from ray.data.block import BlockAccessor, BlockMetadata
@@ -35,6 +35,10 @@ if TYPE_CHECKING:
     from ray.data.expressions import Expr
 
     from ..util.given_types import Predicate
+
+
+# Before, a source has to rename columns, and to apply filters that have functions.
+require_release("RayLake", "ray[data]", ray.__version__, "2.56")
 
 
 class RayLake(Datasource):  # type: ignore[misc]

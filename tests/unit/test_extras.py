@@ -7,6 +7,9 @@ import sys
 
 import pytest
 
+from parquet_bloom.adapters.needed_library import require_release
+from parquet_bloom.errors import ParquetBloomError
+
 
 @pytest.mark.parametrize("before", ["", "import parquet_bloom; "])
 def test_spark_without_pyspark_names_its_extra(before: str) -> None:
@@ -28,3 +31,12 @@ def test_packing_for_spark_without_pyspark_is_one_line() -> None:
         True,
         True,
     )
+
+
+def test_adapters_refuse_libraries_that_are_too_old() -> None:
+    for version in ("2.56.0", "2.100", "3.0.0.dev0"):
+        require_release("RayLake", "ray[data]", version, "2.56")
+    with pytest.raises(ParquetBloomError, match=r"RayLake needs ray\[data\] 2\.56 or newer, got 2\.55\.1: pip install"):
+        require_release("RayLake", "ray[data]", "2.55.1", "2.56")
+    with pytest.raises(ParquetBloomError, match=r"got 0\.7\.9rc1"):
+        require_release("DaftLake", "daft", "0.7.9rc1", "0.7.10")
