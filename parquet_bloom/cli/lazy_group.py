@@ -47,6 +47,10 @@ class LazyGroup(click.Group):
         self._modules = {name: module for name, (module, _) in commands.items()}
         self._texts = {name: text for name, (_, text) in commands.items()}
 
+    def get_help_option_names(self, ctx: click.Context) -> list[str]:
+        """Return the names of the option; the commands have a `--help-all` of their own."""
+        return [*super().get_help_option_names(ctx), "--help-all"]
+
     def list_commands(self, ctx: click.Context) -> list[str]:
         return list(self._texts)
 

@@ -471,6 +471,13 @@ def options_of(command: click.Command) -> set[str]:
     }
 
 
+@pytest.mark.parametrize("name", ["", "index", "zones", "completion"])
+def test_help_all_is_help_where_that_shows_all(name, run):
+    done = run(*name.split(), "--help-all")
+    assert done == run(*name.split(), "--help")
+    assert done.out.startswith("Usage: ")
+
+
 def test_every_command_is_here():
     # Those that commit to a table are in test_tables.py.
     others = {"delete", "upsert", "index", "zones", "spark-archive", "completion"}

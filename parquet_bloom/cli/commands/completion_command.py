@@ -7,6 +7,7 @@ import os
 import click
 from click.shell_completion import get_completion_class
 
+from ..lazy_group import HELP_OPTIONS
 from ..output.output import GOOD, write_text
 
 SHELLS = ("bash", "zsh", "fish")
@@ -28,7 +29,7 @@ Example:
 """
 
 
-@click.command("completion", epilog=EPILOG)
+@click.command("completion", epilog=EPILOG, context_settings={"help_option_names": [*HELP_OPTIONS, "--help-all"]})
 @click.argument("shell", type=click.Choice(SHELLS), required=False)
 def completion(shell: str | None) -> int:
     """Print the script that completes commands, options and column names in a shell (default: $SHELL)."""
