@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 
 from ..errors import ParquetBloomError
+from ..util.releases import is_older
 
 
 @contextmanager
@@ -36,9 +36,7 @@ def require_release(what: str, package: str, version: str, oldest: str) -> None:
     version : that is installed.
     oldest : that will do.
     """
-    needed = [int(part) for part in oldest.split(".")]
-    given = [int(part) for part in re.findall(r"\d+", version)[: len(needed)]]
-    if given < needed:
+    if is_older(version, oldest):
         raise ParquetBloomError(
             f"{what} needs {package} {oldest} or newer, got {version}: pip install '{package}>={oldest}'"
         )

@@ -408,9 +408,9 @@ class LakeSurvey:
         names = [column.column for column in columns]
         for name in sorted(self._task.columns or ()):
             if advice.files and not any(one == name or one.startswith(f"{name}.") for one in names):
-                column, _, path = name.partition(":")
                 if find_stored_path(names, name) is not None:
                     continue
+                column, _, path = name.partition(":")
                 if column and path and not path.startswith(":"):
                     raise UnknownColumnError("no file stores such a path as a column of its own", column=name)
                 raise UnknownColumnError("no such column in any file", column=name)

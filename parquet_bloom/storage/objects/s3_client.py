@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import errno
 import os
-import re
 import threading
 from collections.abc import Mapping
 from functools import lru_cache
@@ -13,6 +12,7 @@ from urllib.parse import urlsplit
 
 from ... import errors
 from ...util.lazy import late_module
+from ...util.releases import is_older
 from .request_limits import RequestLimits
 
 if TYPE_CHECKING:
@@ -171,8 +171,7 @@ def _require_boto3(path: str) -> None:
         import boto3
     except ImportError:
         raise errors.StorageError(text, path=path) from None
-    version = [int(number) for number in re.findall(r"\d+", boto3.__version__)[:2]]
-    if version < [1, 36]:  # the first version that can omit checksums that other stores do not support
+    if is_older(boto3.__version__, "1.36"):  # the first one that can omit checksums that other stores do not support
         raise errors.StorageError(text, path=path)
 
 
